@@ -1,0 +1,52 @@
+#include "kernels/cpu/x86/cpuid.hpp"
+
+#include <cstdint>
+#include <cstring>
+
+#include <cpuid.h>
+
+namespace vfa::cpu {
+
+namespace {
+
+struct Registers {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
+
+Registers cpuid(unsigned leaf, unsigned subleaf = 0) {
+    Registers r;
+    __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx); // zeros for an unknown leaf
+    return r;
+}
+
+bool bit(unsigned word, int index) { return (word >> index) & 1; }
+
+// Register state that the operating system saves: bit 1 SSE, bit 2 AVX. (XGETBV by its bytes, so that
+// this file needs no flag of its own.)
+uint64_t saved_state() {
+    if (!bit(cpuid(1).ecx, 27)) return 0; // OSXSAVE
+    uint32_t low, high;
+    asm volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+} // namespace
+
+bool has_avx2_fma_f16c() noexcept {
+    const Registers basic = cpuid(1), extended = cpuid(7);
+    return (saved_state() & 0x6) == 0x6 && bit(basic.ecx, 12) /* FMA */ &&
+           bit(basic.ecx, 29) /* F16C */ && bit(extended.ebx, 5) /* AVX2 */;
+}
+
+void processor_name(char (&name)[64]) noexcept {
+    char text[49] = ""; // three leaves of 16 bytes
+    for (unsigned leaf = 0; leaf < 3; leaf++) {
+        const Registers r = cpuid(0x80000002u + leaf);
+        std::memcpy(text + 16 * leaf, &r, 16);
+    }
+    text[48] = '\0';
+    const char *start = text + std::strspn(text, " ");
+    std::memcpy(name, start, std::strlen(start) + 1);
+}
+
+} // namespace vfa::cpu
