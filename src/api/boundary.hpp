@@ -1,4 +1,5 @@
-// boundary.hpp - where C++ ends and C begins: no exception passes, and each failure leaves its sentence.
+// boundary.hpp - where C++ ends and C begins: no exception passes, and each failure leaves its
+// sentence.
 #pragma once
 #include <exception>
 #include <new>

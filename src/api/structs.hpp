@@ -1,4 +1,5 @@
-// structs.hpp - structs that begin with struct_size, between callers and a library of different ages.
+// structs.hpp - structs that begin with struct_size, between callers and a library of different
+// ages.
 #pragma once
 #include <cstddef>
 #include <cstdint>

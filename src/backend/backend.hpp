@@ -1,5 +1,5 @@
-// backend.hpp - what a backend is: can it be used here, does it serve this problem, and a work plan for
-// given lengths.
+// backend.hpp - what a backend is: can it be used here, does it serve this problem, and a work plan
+// for given lengths.
 #pragma once
 #include <cstdint>
 
@@ -15,8 +15,8 @@ class WorkPlan {
 public:
     virtual ~WorkPlan() = default;
 
-    // In two steps, so that a failure changes nothing: all memory first (throws std::bad_alloc), then the
-    // schedule, which cannot fail. lengths outlive the call of schedule.
+    // In two steps, so that a failure changes nothing: all memory first (throws std::bad_alloc),
+    // then the schedule, which cannot fail. lengths outlive the call of schedule.
     virtual void reserve(size_t num_seqs, int64_t max_keys) = 0;
     virtual void schedule(const Lengths &lengths) noexcept = 0;
 
@@ -38,8 +38,8 @@ class Backend {
 public:
     virtual vfa_backend id() const noexcept = 0;
 
-    // Fills every field of info but struct_size and resolved. Where the backend cannot be used, reason is
-    // a sentence and available is 0.
+    // Fills every field of info but struct_size and resolved. Where the backend cannot be used,
+    // reason is a sentence and available is 0.
     virtual void query(int32_t device, vfa_backend_info &info) const noexcept = 0;
 
     // VFA_OK, or UNSUPPORTED with the reason. Only for a backend that is available.
@@ -56,8 +56,8 @@ protected:
 // A backend by its own name; null for AUTO, VARLEN and unknown values.
 const Backend *find_backend(vfa_backend id) noexcept;
 
-// The backend that serves the problem: the one that it names, or for AUTO and VARLEN the first usable one
-// of their order. Else BACKEND_UNAVAILABLE or UNSUPPORTED with the reasons.
+// The backend that serves the problem: the one that it names, or for AUTO and VARLEN the first
+// usable one of their order. Else BACKEND_UNAVAILABLE or UNSUPPORTED with the reasons.
 Status resolve_backend(const Problem &problem, int32_t device, const Backend **backend) noexcept;
 
 // The answer of vfa_backend_query for any valid id, AUTO and VARLEN included.

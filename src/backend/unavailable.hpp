@@ -1,4 +1,5 @@
-// unavailable.hpp - backends that this build does not have. They answer with the reason, nothing else.
+// unavailable.hpp - backends that this build does not have. They answer with the reason, nothing
+// else.
 #pragma once
 #include "backend/backend.hpp"
 

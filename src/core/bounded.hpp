@@ -1,5 +1,6 @@
-// bounded.hpp - min, max and clamp for files that are compiled for a newer instruction set: local to the
-// including file, where the std:: templates would be shared (comdat) with the rest of the library.
+// bounded.hpp - min, max and clamp for files that are compiled for a newer instruction set: local
+// to the including file, where the std:: templates would be shared (comdat) with the rest of the
+// library.
 #pragma once
 
 namespace vfa {

@@ -1,5 +1,5 @@
-// context.hpp - what all plans of a context share. Immutable after creation; every member is safe to use
-// from any number of threads.
+// context.hpp - what all plans of a context share. Immutable after creation; every member is safe
+// to use from any number of threads.
 #pragma once
 #include <cstdint>
 

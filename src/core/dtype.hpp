@@ -28,7 +28,8 @@ static inline float bits_float(uint32_t bits) {
 
 static inline float bf16_to_float(uint16_t bits) { return bits_float((uint32_t)bits << 16); }
 
-// Round to nearest even; a NaN stays a NaN (made quiet, so that rounding cannot empty its mantissa).
+// Round to nearest even; a NaN stays a NaN (made quiet, so that rounding cannot empty its
+// mantissa).
 static inline uint16_t float_to_bf16(float value) {
     const uint32_t bits = float_bits(value);
     if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((bits >> 16) | 0x0040u);

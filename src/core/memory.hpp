@@ -1,4 +1,5 @@
-// memory.hpp - all memory of a context and its plans, through the caller's allocator if there is one.
+// memory.hpp - all memory of a context and its plans, through the caller's allocator if there is
+// one.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -25,8 +26,8 @@ private:
     vfa_hooks hooks_;
 };
 
-// An object with a reference count that lives in a Memory. Handles of the C API are such objects, so
-// that they hold each other and may be destroyed in any order.
+// An object with a reference count that lives in a Memory. Handles of the C API are such objects,
+// so that they hold each other and may be destroyed in any order.
 class Counted {
 public:
     void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }

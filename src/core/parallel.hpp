@@ -16,8 +16,8 @@ class Parallel {
 public:
     using Function = void (*)(void *job, uint32_t index, uint32_t worker);
 
-    // hooks.parallel if there is one; else threads - 1 threads of its own, started here (fewer, down to
-    // none, where they cannot be started), beside the calling thread.
+    // hooks.parallel if there is one; else threads - 1 threads of its own, started here (fewer,
+    // down to none, where they cannot be started), beside the calling thread.
     Parallel(uint32_t threads, const vfa_hooks &hooks) noexcept;
     ~Parallel();
     Parallel(const Parallel &) = delete;
@@ -27,8 +27,8 @@ public:
     uint32_t max_workers() const noexcept { return max_workers_; }
 
     // Calls function(job, index, worker) once for every index below count; returns when all have
-    // returned. Calls that run at the same time have different workers, below max_workers(). Any number
-    // of threads may call run at once: each takes part in its own job. Allocates nothing.
+    // returned. Calls that run at the same time have different workers, below max_workers(). Any
+    // number of threads may call run at once: each takes part in its own job. Allocates nothing.
     void run(uint32_t count, Function function, void *job);
 
 private:

@@ -9,8 +9,8 @@ namespace vfa {
 
 struct Block;
 
-// Blocks of memory, all of the size that the largest plan so far asked for. A plan reserves one when it
-// is made; only calls that run at the same time make the pool grow, each once.
+// Blocks of memory, all of the size that the largest plan so far asked for. A plan reserves one
+// when it is made; only calls that run at the same time make the pool grow, each once.
 class WorkspacePool {
 public:
     static constexpr size_t kAlignment = 64; // a cache line, and the widest vector

@@ -7,6 +7,7 @@
 #include "core/bounded.hpp"
 #include "core/cpu_count.hpp"
 #include "core/dtype.hpp"
+#include "core/float_env.hpp"
 
 namespace vfa {
 
@@ -160,8 +161,9 @@ Status check_buffer(const Buffer &b) {
                 (long long)b.tensor.strides.head);
 }
 
-// Whether two buffers with intersecting address ranges still share no element: both step by the same
-// bytes from token to token, and their heads lie in different parts of the step (a fused projection).
+// Whether two buffers with intersecting address ranges still share no element: both step by the
+// same bytes from token to token, and their heads lie in different parts of the step (a fused
+// projection).
 bool interleaved(const Buffer &a, const Buffer &b) {
     const Int128 step = (Int128)a.tensor.strides.token * (Int128)a.element_bytes;
     if (step != (Int128)b.tensor.strides.token * (Int128)b.element_bytes) return false;
@@ -290,6 +292,7 @@ Status validate_attn(const vfa_attn_desc &d, Problem *problem) {
         return fail(kInvalid, "reserve_seqs is %lld, but must be below 2^31",
                     (long long)d.reserve_seqs);
 
+    const DefaultFloatEnv environment; // the default scale is the same whatever the host's rounding
     Problem p{};
     p.backend = d.backend;
     p.dtype = d.dtype;

@@ -1,5 +1,5 @@
-// validate.hpp - every check of what a caller gives, in one place. Each failure has a status and a sentence
-// with the argument, the index and the values. Nothing here writes to the caller's memory.
+// validate.hpp - every check of what a caller gives, in one place. Each failure has a status and a
+// sentence with the argument, the index and the values. Nothing here writes to the caller's memory.
 #pragma once
 #include <cstddef>
 
@@ -27,7 +27,8 @@ Status validate_lengths(const Problem &problem, const LengthArrays &arrays);
 Status validate_alibi(const Problem &problem, const float *slopes, size_t len);
 Status validate_sinks(const Problem &problem, const float *sinks, size_t len);
 
-// What a forward function was given. The names of the C API's types are erased, so its kind is told.
+// What a forward function was given. The names of the C API's types are erased, so its kind is
+// told.
 enum class ForwardKind { half, half_o_f32, f32 };
 struct HostTensors {
     ForwardKind kind;

@@ -1,8 +1,8 @@
 // visible.hpp - which keys a query sees. Used by the plan and by every kernel.
 //
 // Causal rules and windows are one thing: query i sees the keys within [i + diagonal - left,
-// i + diagonal + right] that exist. So the visible keys of a row are one contiguous range, and both of
-// its ends never fall from one row to the next. Kernels rely on both facts.
+// i + diagonal + right] that exist. So the visible keys of a row are one contiguous range, and both
+// of its ends never fall from one row to the next. Kernels rely on both facts.
 #pragma once
 #include <cstdint>
 

@@ -87,28 +87,69 @@ private:
 
     void run_unit(const Job &job, uint32_t index, uint32_t worker) const {
         const DefaultFloatEnv environment;
-        const WorkUnit unit = schedule_.unit(index);
-        void *scratch = job.workspace + worker * worker_bytes(max_keys_);
-        for (size_t b = unit.seq_begin; b < unit.seq_end; b++) {
-            const Sequence sequence = lengths_->sequence(b);
-            if (sequence.num_queries == 0) continue;
-            const int64_t num_rows = sequence.num_queries * problem_.group;
-            const int64_t block =
-                rows_per_block(num_rows, kernels_.rows_per_call(shape(max_keys_)));
-            const int64_t begin = unit.block_begin * block;
-            const int64_t end =
-                unit.block_end < 0 ? num_rows : std::min(unit.block_end * block, num_rows);
-            for (int32_t head = unit.head_begin; head < unit.head_end; head++) {
-                cpu::AttendArgs args = head_args(job.buffers, sequence, head);
-                args.scratch = scratch;
-                for (int64_t row = begin; row < end; row += block) {
-                    args.row_begin = row;
-                    args.row_end = std::min(row + block, end);
-                    kernels_.attend[problem_.dtype](args);
-                }
-            }
+        UnitCalls calls(*this, job, schedule_.unit(index),
+                        job.workspace + worker * worker_bytes(max_keys_));
+        // Each call is told the one after it.
+        cpu::AttendArgs args[2];
+        bool more = calls.next(args[0]);
+        for (int at = 0; more; at ^= 1) {
+            more = calls.next(args[at ^ 1]);
+            args[at].next = more ? &args[at ^ 1] : nullptr;
+            kernels_.attend[problem_.dtype](args[at]);
         }
     }
+
+    // The kernel calls of a unit, one after the other.
+    class UnitCalls {
+    public:
+        UnitCalls(const HostPlan &plan, const Job &job, const WorkUnit &unit, void *scratch)
+            : plan_(plan), job_(job), unit_(unit), scratch_(scratch), seq_(unit.seq_begin) {
+            enter_sequence();
+        }
+
+        bool next(cpu::AttendArgs &args) {
+            if (seq_ == unit_.seq_end) return false;
+            args = plan_.head_args(job_.buffers, sequence_, head_);
+            args.scratch = scratch_;
+            args.row_begin = row_;
+            args.row_end = std::min(row_ + block_, row_end_);
+            row_ = args.row_end;
+            if (row_ == row_end_) {
+                row_ = row_begin_;
+                if (++head_ == unit_.head_end) {
+                    seq_++;
+                    enter_sequence();
+                }
+            }
+            return true;
+        }
+
+    private:
+        // From seq_ on to the first sequence that has rows.
+        void enter_sequence() {
+            for (; seq_ < unit_.seq_end; seq_++) {
+                sequence_ = plan_.lengths_->sequence(seq_);
+                const int64_t num_rows = sequence_.num_queries * plan_.problem_.group;
+                if (num_rows == 0) continue;
+                block_ = rows_per_block(num_rows,
+                                        plan_.kernels_.rows_per_call(plan_.shape(plan_.max_keys_)));
+                head_ = unit_.head_begin;
+                row_begin_ = row_ = unit_.block_begin * block_;
+                row_end_ =
+                    unit_.block_end < 0 ? num_rows : std::min(unit_.block_end * block_, num_rows);
+                return;
+            }
+        }
+
+        const HostPlan &plan_;
+        const Job &job_;
+        const WorkUnit unit_;
+        void *const scratch_;
+        size_t seq_;
+        Sequence sequence_{};
+        int32_t head_ = 0;
+        int64_t block_ = 0, row_begin_ = 0, row_end_ = 0, row_ = 0;
+    };
 
     cpu::AttendArgs head_args(const Buffers &buffers, const Sequence &sequence,
                               int32_t head) const {

@@ -1,5 +1,5 @@
-// host.hpp - the backends that compute on this processor: MATH, MEMORY_EFFICIENT and CPU. One loop over
-// units of work serves all three; they differ in the kernels.
+// host.hpp - the backends that compute on this processor: MATH, MEMORY_EFFICIENT and CPU. One loop
+// over units of work serves all three; they differ in the kernels.
 #pragma once
 #include "backend/backend.hpp"
 

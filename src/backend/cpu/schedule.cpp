@@ -6,14 +6,14 @@ namespace vfa {
 
 namespace {
 
-// Costs are counted in floating-point operations. A unit of 2 million of them is 20 to 100 microseconds:
-// far above the price of taking a unit (below 1), far below a batch.
+// Costs are counted in floating-point operations. A unit of 2 million of them is 20 to 100
+// microseconds: far above the price of taking a unit (below 1), far below a batch.
 constexpr double kUnitCost = 2e6;
 // Units are numbered with 32 bits; this bounds them for any batch, however large.
 constexpr double kMaxUnits = 1 << 24;
 // What a kernel call costs beside the products, as measured with one-token sequences (about 1
-// microsecond a call), and what packing costs a row or key and element, so that short sequences count
-// for what they take.
+// microsecond a call), and what packing costs a row or key and element, so that short sequences
+// count for what they take.
 constexpr double kCallCost = 2e4, kElementCost = 8;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -1,8 +1,9 @@
 // schedule.hpp - cuts a batch into units of work for threads.
 //
-// A unit is a run of short sequences, or some heads of a middling one, or some rows of one head of a long
-// one, so that a unit is worth a thread's while and none is most of the batch. Memory and time are linear
-// in the number of sequences, not in heads or rows: units are kept as pieces that count them.
+// A unit is a run of short sequences, or some heads of a middling one, or some rows of one head of
+// a long one, so that a unit is worth a thread's while and none is most of the batch. Memory and
+// time are linear in the number of sequences, not in heads or rows: units are kept as pieces that
+// count them.
 #pragma once
 #include <cstdint>
 #include <memory_resource>
@@ -19,8 +20,8 @@ struct WorkUnit {
     int64_t block_begin, block_end; // row blocks of each of the sequences; block_end < 0: all
 };
 
-// Rows of one kernel call for a sequence of num_rows: even blocks of at most rows_per_call. Depends on the
-// sequence alone, so that bits do, too.
+// Rows of one kernel call for a sequence of num_rows: even blocks of at most rows_per_call. Depends
+// on the sequence alone, so that bits do, too.
 int64_t rows_per_block(int64_t num_rows, int64_t rows_per_call) noexcept;
 
 class Schedule {

@@ -14,7 +14,9 @@ namespace {
 const Isa kIsas[] = {
     {&portable_kernels, "nothing", []() noexcept { return true; }},
 #if defined(__x86_64__)
-    {&avx2_kernels, "AVX2, FMA and F16C", has_avx2_fma_f16c},
+    {&avx2_kernels, "AVX2, FMA and F16C", has_avx2},
+    {&avx512_kernels, "AVX-512 F, BW, DQ and VL", has_avx512},
+    {&avx512bf16_kernels, "AVX-512 F, BW, DQ, VL and BF16", has_avx512bf16},
 #endif
 };
 

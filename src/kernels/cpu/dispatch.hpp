@@ -8,6 +8,8 @@ extern const Kernels math_kernels;             // the definition
 extern const Kernels memory_efficient_kernels; // online softmax, portable C++
 extern const Kernels portable_kernels;         // tiled, one for each instruction set
 extern const Kernels avx2_kernels;
+extern const Kernels avx512_kernels;
+extern const Kernels avx512bf16_kernels;
 
 // The tiled kernels, worst first. Each needs what its name says of the processor.
 struct Isa {

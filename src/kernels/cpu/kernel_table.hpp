@@ -1,7 +1,7 @@
 // kernel_table.hpp - what a CPU kernel is: one POD argument, one function pointer.
 //
-// A kernel knows nothing of sequences, batches or threads. It is noexcept, allocates nothing, and reads
-// and writes only the rows it is given.
+// A kernel knows nothing of sequences, batches or threads. It is noexcept, allocates nothing, and
+// reads and writes only the rows it is given.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,9 +19,9 @@ struct Shape {
     int64_t max_keys;
 };
 
-// Attention of some rows of one kv head. The queries of the heads that share the kv head are flattened
-// into rows: row r is query r / group of q head r % group. Pointers lead to query 0, key 0 and the first
-// head of the group; strides count elements.
+// Attention of some rows of one kv head. The queries of the heads that share the kv head are
+// flattened into rows: row r is query r / group of q head r % group. Pointers lead to query 0, key
+// 0 and the first head of the group; strides count elements.
 struct AttendArgs {
     const void *q; // [num_queries][group][head_dim], Shape.dtype
     int64_t q_token_stride, q_head_stride;
@@ -44,13 +44,14 @@ struct AttendArgs {
     int64_t alibi_offset;      // num_keys - num_queries
     const float *sinks;        // [group], or null
     bool o_f32;
-    void *scratch; // Kernels::scratch_bytes, aligned to 64 bytes; contents do not matter
+    const AttendArgs *next; // of the call that comes after this one, to prefetch; or null
+    void *scratch;          // Kernels::scratch_bytes, aligned to 64 bytes; contents do not matter
 };
 
 struct Kernels {
     const char *name;
-    // Rows that one call takes at most. Depends on the shape alone, so that bits never depend on how the
-    // work was cut.
+    // Rows that one call takes at most. Depends on the shape alone, so that bits never depend on
+    // how the work was cut.
     int64_t (*rows_per_call)(const Shape &);
     size_t (*scratch_bytes)(const Shape &);
     void (*attend[3])(const AttendArgs &) noexcept; // by vfa_dtype

@@ -47,7 +47,8 @@ template <vfa_dtype D> void attend_row(const AttendArgs &args, int64_t row, doub
         nan = nan || std::isnan(scores[j]);
     }
 
-    // Without a NaN, a maximum of -infinity means that there is nothing to see: o = 0, lse = -infinity.
+    // Without a NaN, a maximum of -infinity means that there is nothing to see: o = 0, lse =
+    // -infinity.
     const bool empty = max == kMinusInfinity && !nan;
     double sum = sink == kMinusInfinity ? 0 : std::exp(sink - max);
     double o[256] = {};

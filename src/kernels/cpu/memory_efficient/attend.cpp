@@ -1,5 +1,6 @@
 // Online softmax in portable C++: one row at a time, keys in chunks, a running maximum, sum and
-// accumulator (Milakov and Gimelshein 2018). Extra memory a row: O(head_dim) and one chunk of scores.
+// accumulator (Milakov and Gimelshein 2018). Extra memory a row: O(head_dim) and one chunk of
+// scores.
 #include <cmath>
 #include <limits>
 
@@ -12,12 +13,12 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// Keys in a chunk. Within a chunk sums are short, and chunks are then added up: rounding errors grow with
-// chunk + num_keys / chunk instead of num_keys.
+// Keys in a chunk. Within a chunk sums are short, and chunks are then added up: rounding errors
+// grow with chunk + num_keys / chunk instead of num_keys.
 constexpr int kChunk = 128;
 
-// exp(x) for x <= 0 that is 0 only where it is 0 in double, too: a weight of 0 would turn an infinite
-// value into NaN. The floor is the smallest float; in a sum it changes nothing.
+// exp(x) for x <= 0 that is 0 only where it is 0 in double, too: a weight of 0 would turn an
+// infinite value into NaN. The floor is the smallest float; in a sum it changes nothing.
 float exp_floored(float x) {
     const float y = std::exp(x);
     return y == 0 && x > -745.0f ? std::numeric_limits<float>::denorm_min() : y;

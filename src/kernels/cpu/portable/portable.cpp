@@ -9,6 +9,7 @@ namespace {
 
 struct Portable {
     static constexpr int kWidth = 4;
+    static constexpr int kPack = 1;
     static constexpr int kUnit = 1;
     static constexpr int kDims = 2; // 6 x 2 sums: 16 registers less 2 values, 1 weight
     static constexpr int kRows = 6;
@@ -28,6 +29,8 @@ struct Portable {
     VFA_INLINE F fma(F a, F b, F c) {
         return a * b + c;
     } // -ffp-contract=off: rounded twice, everywhere
+
+    VFA_INLINE F dot(F a, F b, F sum) { return fma(a, b, sum); }
 
     VFA_INLINE F select(I mask, F yes, F no) { return (F)((mask & (I)yes) | (~mask & (I)no)); }
     VFA_INLINE F max(F a, F b) { return select(a > b, a, b); }
@@ -49,7 +52,9 @@ struct Portable {
         const I at = {key, key, key, key};
         return select((at >= low) & (at < high), x, other);
     }
-    VFA_INLINE bool any_nan(F x) {
+    // Marks are NaN where any x was not finite: 0 * infinity and 0 * NaN are.
+    VFA_INLINE F mark_nonfinite(F marks, F x) { return (F)((I)marks | (I)(x * set1(0.0f))); }
+    VFA_INLINE bool marked(F x) {
         const I nan = x != x;
         return (nan[0] | nan[1] | nan[2] | nan[3]) != 0;
     }
@@ -70,10 +75,16 @@ struct Portable {
     VFA_INLINE void load_elements(const typename Element<D>::Type *p, F *to) {
         if constexpr (D == VFA_DTYPE_F32)
             to[0] = load(p);
-        else if constexpr (D == VFA_DTYPE_BF16)
-            for (int i = 0; i < 4; i++) to[0][i] = bf16_to_float(p[i]);
         else
-            for (int i = 0; i < 4; i++) to[0][i] = f16_to_float(p[i]);
+            to[0] = F{Element<D>::load(p[0]), Element<D>::load(p[1]), Element<D>::load(p[2]),
+                      Element<D>::load(p[3])};
+    }
+    template <vfa_dtype D> VFA_INLINE void load_values(const typename Element<D>::Type *p, F *to) {
+        load_elements<D>(p, to);
+    }
+    template <vfa_dtype D>
+    VFA_INLINE void columns(const typename Element<D>::Type *const *rows, F *to) {
+        transposed_columns<Portable, D>(rows, to);
     }
     template <vfa_dtype, vfa_dtype Out>
     VFA_INLINE void store_elements(typename Element<Out>::Type *p, const F *from) {
@@ -83,6 +94,13 @@ struct Portable {
             for (int i = 0; i < 4; i++) p[i] = float_to_bf16(from[0][i]);
         else
             for (int i = 0; i < 4; i++) p[i] = float_to_f16(from[0][i]);
+    }
+
+private:
+    VFA_INLINE I pair(const float *p) {
+        int32_t bits;
+        std::memcpy(&bits, p, sizeof bits);
+        return I{bits, bits, bits, bits};
     }
 };
 

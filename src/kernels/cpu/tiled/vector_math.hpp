@@ -13,10 +13,10 @@ constexpr float kInfinity = __builtin_inff();
 constexpr float kLog2e = 1.4426950408889634f;
 constexpr float kLn2 = 0.6931471805599453f;
 
-// 2^x for x <= 0. Exactly 1 at 0 and exactly 0 below -127; NaN stays NaN. Relative error 3e-6, or with
-// precise 1e-7. Rounding to an integer by adding 1.5 * 2^23, then a polynomial on [-0.5, 0.5] (minimax,
-// degree 4 or 6), then the integer added to the exponent. Between -127 and -126 only the magnitude is
-// right: such a weight is 1e-38 of the row's largest.
+// 2^x for x <= 0. Exactly 1 at 0 and exactly 0 below -127; NaN stays NaN. Relative error 3e-6, or
+// with precise 1e-7. Rounding to an integer by adding 1.5 * 2^23, then a polynomial on [-0.5, 0.5]
+// (minimax, degree 4 or 6), then the integer added to the exponent. Between -127 and -126 only the
+// magnitude is right: such a weight is 1e-38 of the row's largest.
 template <class V, bool precise> VFA_INLINE typename V::F exp2_nonpositive(typename V::F x) {
     const typename V::F magic = V::set1(12582912.0f);
     x = V::max(V::set1(-127.0f), x); // V::max gives its second argument if either is NaN
@@ -41,14 +41,15 @@ template <class V, bool precise> VFA_INLINE typename V::F exp2_nonpositive(typen
 }
 
 // The same, but 0 only where exp is 0 in double, too (x < -745 log2 e): a weight of 0 would turn an
-// infinite accumulator or value into NaN. The floor is the smallest float; in a sum it changes nothing.
+// infinite accumulator or value into NaN. The floor is the smallest float; in a sum it changes
+// nothing.
 template <class V, bool precise> VFA_INLINE typename V::F exp2_floored(typename V::F x) {
     const typename V::F floor = V::select_greater(x, V::set1(-1075.0f), V::set1(0x1p-149f));
     return V::max(floor, exp2_nonpositive<V, precise>(x));
 }
 
-// log2 of a normal positive number; absolute error 1e-7. x = 2^e * m with m in [sqrt(1/2), sqrt(2)), and
-// log2 m = 2 log2(e) * atanh((m - 1) / (m + 1)) by its series.
+// log2 of a normal positive number; absolute error 1e-7. x = 2^e * m with m in [sqrt(1/2),
+// sqrt(2)), and log2 m = 2 log2(e) * atanh((m - 1) / (m + 1)) by its series.
 template <class V> VFA_INLINE typename V::F log2_positive(typename V::F x) {
     typename V::F exponent;
     const typename V::F m = V::split_exponent(x, exponent);

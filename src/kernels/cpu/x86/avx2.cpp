@@ -10,6 +10,7 @@ namespace {
 
 struct Avx2 {
     static constexpr int kWidth = 8;
+    static constexpr int kPack = 1;
     static constexpr int kUnit = 2; // 16 bf16 are one load
     static constexpr int kDims = 2; // 6 x 2 sums: 16 registers less 2 values, 1 weight
     static constexpr int kRows = 6;
@@ -22,6 +23,7 @@ struct Avx2 {
     VFA_INLINE void store(float *p, F x) { _mm256_storeu_ps(p, x); }
     VFA_INLINE F broadcast(const float *p) { return _mm256_broadcast_ss(p); }
     VFA_INLINE F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
+    VFA_INLINE F dot(F a, F b, F sum) { return fma(a, b, sum); }
     VFA_INLINE F max(F a, F b) { return _mm256_max_ps(a, b); }
     VFA_INLINE F abs(F x) { return _mm256_andnot_ps(set1(-0.0f), x); }
     VFA_INLINE F copy_sign(F magnitude, F sign) {
@@ -42,7 +44,9 @@ struct Avx2 {
         const __m256i inside = _mm256_andnot_si256(before, _mm256_cmpgt_epi32(load_int(end), at));
         return _mm256_blendv_ps(other, x, _mm256_castsi256_ps(inside));
     }
-    VFA_INLINE bool any_nan(F x) {
+    // Marks are NaN where any x was not finite: 0 * infinity and 0 * NaN are.
+    VFA_INLINE F mark_nonfinite(F marks, F x) { return _mm256_or_ps(marks, x * set1(0.0f)); }
+    VFA_INLINE bool marked(F x) {
         return _mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) != 0;
     }
     // p * 2^n, where shifted = n + 1.5 * 2^23.
@@ -89,6 +93,28 @@ struct Avx2 {
         } else {
             to[0] = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
             to[1] = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p + 8)));
+        }
+    }
+
+    template <vfa_dtype D> VFA_INLINE void load_values(const typename Element<D>::Type *p, F *to) {
+        load_elements<D>(p, to);
+    }
+
+    // bf16 is transposed as pairs, and then split: half the shuffles.
+    template <vfa_dtype D>
+    VFA_INLINE void columns(const typename Element<D>::Type *const *rows, F *to) {
+        if constexpr (D == VFA_DTYPE_BF16) {
+            F pairs[8];
+            for (int lane = 0; lane < 8; lane++)
+                pairs[lane] = load(reinterpret_cast<const float *>(rows[lane]));
+            transpose(pairs);
+            for (int x = 0; x < 8; x++) {
+                const __m256i bits = _mm256_castps_si256(pairs[x]);
+                to[x] = _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
+                to[8 + x] = _mm256_castsi256_ps(_mm256_and_si256(bits, high_half()));
+            }
+        } else {
+            transposed_columns<Avx2, D>(rows, to);
         }
     }
 

@@ -21,8 +21,8 @@ Registers cpuid(unsigned leaf, unsigned subleaf = 0) {
 
 bool bit(unsigned word, int index) { return (word >> index) & 1; }
 
-// Register state that the operating system saves: bit 1 SSE, bit 2 AVX. (XGETBV by its bytes, so that
-// this file needs no flag of its own.)
+// Register state that the operating system saves (Intel SDM, XCR0). (XGETBV by its bytes, so
+// that this file needs no flag of its own.)
 uint64_t saved_state() {
     if (!bit(cpuid(1).ecx, 27)) return 0; // OSXSAVE
     uint32_t low, high;
@@ -32,11 +32,22 @@ uint64_t saved_state() {
 
 } // namespace
 
-bool has_avx2_fma_f16c() noexcept {
+bool has_avx2() noexcept {
+    constexpr uint64_t sse_and_avx = 0x6;
     const Registers basic = cpuid(1), extended = cpuid(7);
-    return (saved_state() & 0x6) == 0x6 && bit(basic.ecx, 12) /* FMA */ &&
+    return (saved_state() & sse_and_avx) == sse_and_avx && bit(basic.ecx, 12) /* FMA */ &&
            bit(basic.ecx, 29) /* F16C */ && bit(extended.ebx, 5) /* AVX2 */;
 }
+
+bool has_avx512() noexcept {
+    constexpr uint64_t masks_and_zmm = 0xe0;
+    const Registers extended = cpuid(7);
+    return has_avx2() && (saved_state() & masks_and_zmm) == masks_and_zmm &&
+           bit(extended.ebx, 16) /* F */ && bit(extended.ebx, 17) /* DQ */ &&
+           bit(extended.ebx, 30) /* BW */ && bit(extended.ebx, 31) /* VL */;
+}
+
+bool has_avx512bf16() noexcept { return has_avx512() && bit(cpuid(7, 1).eax, 5); }
 
 void processor_name(char (&name)[64]) noexcept {
     char text[49] = ""; // three leaves of 16 bytes
