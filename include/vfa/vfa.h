@@ -37,9 +37,9 @@
  *            destroyed before its plans, in any order, as garbage collectors do.
  *  Threads   A context and a plan may be used by any number of threads at once. The exceptions say
  *            so: vfa_plan_set_* and vfa_plan_update change a plan.
- *  Structs   Fill with the matching vfa_*_init(&x, sizeof x), then set what differs. Fields are only
- *            ever appended: a library reads what the caller's size covers, takes the default for the
- *            rest, and refuses non-zero bytes beyond what it knows.
+ *  Structs   Fill with the matching vfa_*_init(&x, sizeof x), then set what differs. Fields are
+ *            only ever appended: a library reads what the caller's size covers, takes the default
+ *            for the rest, and refuses non-zero bytes beyond what it knows.
  *  Enums     Signed 32-bit on every C ABI through a negative sentinel that is never passed. Values
  *            are never renumbered. An unknown value is an error, not undefined behaviour.
  */
@@ -197,8 +197,8 @@ typedef struct vfa_hooks {
     uint32_t struct_size;
     uint32_t max_workers; /* see parallel; 1..4096 with it, 0 without */
     void *user;           /* given back as it is */
-    /* Memory: both or neither. alignment is a power of two up to 4096. alloc returns NULL on failure;
-     * free gets the size that was asked for. Called from any thread. */
+    /* Memory: both or neither. alignment is a power of two up to 4096. alloc returns NULL on
+     * failure; free gets the size that was asked for. Called from any thread. */
     void *(*alloc)(void *user, size_t size_bytes, size_t alignment);
     void (*free)(void *user, void *ptr, size_t size_bytes);
     /* Threads: call fn(job, i, worker) once for each i in [0, count), on any threads, in any order,
@@ -206,8 +206,8 @@ typedef struct vfa_hooks {
      * at the same time for one job may have the same. With it vfa starts no thread of its own. */
     void (*parallel)(void *user, uint32_t count, void (*fn)(void *job, uint32_t i, uint32_t worker),
                      void *job);
-    /* Log: one line of UTF-8 without newline, valid during the call. From any thread, never from two
-     * at once for one context. */
+    /* Log: one line of UTF-8 without newline, valid during the call. From any thread, never from
+     * two at once for one context. */
     void (*log)(void *user, vfa_log_level level, const char *message);
 } vfa_hooks;
 
@@ -242,7 +242,8 @@ VFA_API vfa_status vfa_context_get_info(const vfa_context *ctx, vfa_context_info
 /* ------------------------------------------------------------------------------- attention -- */
 
 /* What to compute for each sequence. For query row i (of len_q) and key j (of len_k):
- *   s = scale * <q_i, k_j>;  softcap c > 0: s = c * tanh(s / c);  ALiBi slope m: s -= m * |i + len_k - len_q - j|
+ *   s = scale * <q_i, k_j>
+ *   softcap c > 0: s = c * tanh(s / c);   ALiBi slope m: s -= m * |i + len_k - len_q - j|
  *   visible: causal as above, and p - window_left <= j <= p + window_right around the diagonal
  *   p = i (TOP_LEFT) or i + len_k - len_q (otherwise)
  *   o_i = sum_j exp(s_j - lse_i) v_j;  lse_i = ln(sum_j exp(s_j) + exp(sink))
@@ -268,22 +269,23 @@ typedef struct vfa_attn_desc {
     int32_t
         max_seqlen_q; /* hints: 0 = none. They never change a result; one that is too small is */
     int32_t max_seqlen_k; /* an error. */
-    /* Element strides between tokens and between heads; 0 = packed (head: the head's dim; token: heads
-     * times the head stride). Never negative. A fused [total, 3, heads, head_dim] projection is read in
-     * place with token stride 3 * heads * head_dim; lse as [heads_q, total_q] with strides 1, total_q. */
+    /* Element strides between tokens and between heads; 0 = packed (head: the head's dim; token:
+     * heads times the head stride). Never negative. A fused [total, 3, heads, head_dim] projection
+     * is read in place with token stride 3 * heads * head_dim; lse as [heads_q, total_q] has the
+     * strides 1 and total_q. */
     int64_t q_token_stride, q_head_stride;
     int64_t k_token_stride, k_head_stride;
     int64_t v_token_stride, v_head_stride;
     int64_t o_token_stride, o_head_stride;     /* no two rows of o or of lse may share an element */
     int64_t lse_token_stride, lse_head_stride; /* packed: heads_q and 1 */
-    /* Room for vfa_plan_update without allocation; 0 = as many sequences as the plan is made with. */
+    /* Sequences that vfa_plan_update has room for without allocating; 0: as many as at creation. */
     int64_t reserve_seqs;
 } vfa_attn_desc;
 
 VFA_API vfa_status vfa_attn_desc_init(vfa_attn_desc *desc, size_t size);
 /* Does desc->backend serve this description in ctx? VFA_OK; INVALID_ARGUMENT where desc is wrong;
- * UNSUPPORTED or BACKEND_UNAVAILABLE with the reason. resolved_out (may be NULL) gets the backend that
- * AUTO and VARLEN take. */
+ * UNSUPPORTED or BACKEND_UNAVAILABLE with the reason. resolved_out (may be NULL) gets the backend
+ * that AUTO and VARLEN take. */
 VFA_API vfa_status vfa_attn_supported(vfa_context *ctx, const vfa_attn_desc *desc,
                                       vfa_backend *resolved_out, vfa_error *error);
 
@@ -293,26 +295,26 @@ VFA_API vfa_status vfa_attn_supported(vfa_context *ctx, const vfa_attn_desc *des
  * vfa_forward_* allocates nothing.
  *   cu_seqlens_q, cu_seqlens_k  num_seqs + 1 values each; both NULL, 0: no sequences
  *   seqused_q, seqused_k        num_seqs values, or NULL, 0: only the first seqused rows of each
- *                               segment belong to the sequence; the rest is never read or written */
+ *                               segment are the sequence's; the rest is never read or written */
 VFA_API vfa_status vfa_plan_create(vfa_context *ctx, const vfa_attn_desc *desc,
                                    const int32_t *cu_seqlens_q, size_t cu_seqlens_q_len,
                                    const int32_t *cu_seqlens_k, size_t cu_seqlens_k_len,
                                    const int32_t *seqused_q, size_t seqused_q_len,
                                    const int32_t *seqused_k, size_t seqused_k_len,
                                    vfa_plan **plan_out, vfa_error *error);
-/* New lengths for the same description. Allocates only for more sequences than reserve_seqs and than the
- * plan ever had (MATH also for longer ones: it materialises a row of scores). On failure the plan keeps
- * its old lengths. INVALID_STATE while another call uses the plan. */
+/* New lengths for the same description. Allocates only for more sequences than reserve_seqs and
+ * than the plan ever had (MATH also for longer ones: it materialises a row of scores). On failure
+ * the plan keeps its old lengths. INVALID_STATE while another call uses the plan. */
 VFA_API vfa_status vfa_plan_update(vfa_plan *plan, const int32_t *cu_seqlens_q,
                                    size_t cu_seqlens_q_len, const int32_t *cu_seqlens_k,
                                    size_t cu_seqlens_k_len, const int32_t *seqused_q,
                                    size_t seqused_q_len, const int32_t *seqused_k,
                                    size_t seqused_k_len, vfa_error *error);
-/* ALiBi slopes, one for each q head, finite; before the plan's first forward (else INVALID_STATE). */
+/* ALiBi slopes, one for each q head, finite. Before the first forward, else INVALID_STATE. */
 VFA_API vfa_status vfa_plan_set_alibi(vfa_plan *plan, const float *slopes, size_t slopes_len,
                                       vfa_error *error);
-/* Sink logits, one for each q head: one more term exp(sink) in the softmax's denominator. -infinity =
- * none; NaN and +infinity are errors. Before the plan's first forward (else INVALID_STATE). */
+/* Sink logits, one for each q head: one more term exp(sink) in the softmax's denominator. -infinity
+ * = none; NaN and +infinity are errors. Before the plan's first forward, else INVALID_STATE. */
 VFA_API vfa_status vfa_plan_set_sinks(vfa_plan *plan, const float *sinks, size_t sinks_len,
                                       vfa_error *error);
 /* Not while a call on this plan runs. */
@@ -335,8 +337,8 @@ VFA_API vfa_status vfa_plan_get_info(const vfa_plan *plan, vfa_plan_info *info);
 
 /* ---------------------------------------------------------------------------------- forward --
  * Host memory; returns when o and lse are written. Each _len is the number of elements at the
- * pointer, checked against the plan. lse NULL, 0: not wanted. o and lse must not share an element with
- * each other or with q, k, v. Rows outside the sequences are neither read nor written.
+ * pointer, checked against the plan. lse NULL, 0: not wanted. o and lse must not share an element
+ * with each other or with q, k, v. Rows outside the sequences are neither read nor written.
  * Unaligned pointers are fine as far as C allows them. */
 
 /* bf16 and f16. */
@@ -356,8 +358,8 @@ VFA_API vfa_status vfa_forward_host_f32(const vfa_plan *plan, const float *q, si
                                         vfa_error *error);
 
 /* One call for those who want no objects: packed q, k, v, o, lse, AUTO backend, a context that the
- * process shares. max_seqlen_* as the hints above. The scale is always the one given. dtype is BF16 or
- * F16; the _f32 twin has none. */
+ * process shares. max_seqlen_* as the hints above. The scale is always the one given. dtype is BF16
+ * or F16; the _f32 twin has none. */
 VFA_API vfa_status vfa_varlen_forward(vfa_dtype dtype, const uint16_t *q, size_t q_len,
                                       const uint16_t *k, size_t k_len, const uint16_t *v,
                                       size_t v_len, uint16_t *o, size_t o_len, float *lse,

@@ -83,7 +83,7 @@ void Schedule::build(const Problem &problem, const Lengths &lengths,
     for (Piece &piece : pieces_) {
         piece.first_unit = num_units_;
         num_units_ += (uint32_t)(divide_up(heads_, piece.heads_per_unit) *
-                                 divide_up(piece.num_blocks, piece.blocks_per_unit));
+                                 piece.units_per_head());
     }
 }
 
@@ -92,7 +92,7 @@ WorkUnit Schedule::unit(uint32_t index) const noexcept {
         *(std::upper_bound(pieces_.begin(), pieces_.end(), index,
                            [](uint32_t i, const Piece &p) { return i < p.first_unit; }) -
           1);
-    const int64_t parts = divide_up(piece.num_blocks, piece.blocks_per_unit);
+    const int64_t parts = piece.units_per_head();
     const int64_t local = index - piece.first_unit;
     const int32_t head = (int32_t)(local / parts) * piece.heads_per_unit;
     // The last rows first: with a causal mask they see the most keys.

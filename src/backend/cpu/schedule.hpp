@@ -41,8 +41,12 @@ private:
         uint32_t seq_begin, seq_end;
         float cost;             // of one head: longest first
         int32_t heads_per_unit; // heads_kv: all
-        int64_t blocks_per_unit, num_blocks;
+        int64_t blocks_per_unit, num_blocks; // -1: all, of each sequence
         uint32_t first_unit;
+
+        int64_t units_per_head() const { // that share the heads of a unit
+            return num_blocks < 0 ? 1 : (num_blocks + blocks_per_unit - 1) / blocks_per_unit;
+        }
     };
     std::pmr::vector<Piece> pieces_;
     int32_t heads_ = 1;

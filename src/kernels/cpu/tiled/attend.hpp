@@ -10,16 +10,16 @@
 //            neither P nor O is ever transposed.
 //
 // K and V of a block are brought into their packed form once, for all tiles of a call. (Online
-// softmax: Milakov and Gimelshein 2018; tiles: Dao et al. 2022. The choice of shapes: README.md
-// beside dispatch.hpp.)
+// softmax: Milakov and Gimelshein 2018; tiles: Dao et al. 2022. Choice of shapes, numerics:
+// docs/architecture.md.)
 //
 // A packed lane of 32 bits holds V::kPack elements that are multiplied and added at once by V::dot:
 // one float, or two bf16 (two head dims of Q and K, two keys of P and V).
 //
 // V provides kWidth (lanes of a vector), F (vector of float with + - * /), kPack, kUnit (vectors
-// that one load of elements fills), kDims (vectors of head dims in a step of values), kRows (rows in
-// a step of values), kKeys[n] (keys in a step of scores for n vectors of rows), and the functions
-// used below; portable.cpp is the simplest.
+// that one load of elements fills), kDims (vectors of head dims in a step of values), kRows (rows
+// in a step of values), kKeys[n] (keys in a step of scores for n vectors of rows), and the
+// functions used below; portable.cpp is the simplest.
 //
 // Included by the files of single instruction sets; everything is local to the including file.
 #pragma once
@@ -33,7 +33,7 @@
 namespace vfa::cpu {
 namespace {
 
-// Parts of a call are functions of their own: their loops get all the registers, and profiles names.
+// Parts of a call are functions of their own: their loops get all registers, and profiles names.
 #define VFA_PHASE __attribute__((noinline))
 
 constexpr int kBlockKeys = 96;  // divides by 4, 6, 8 and 12, the scores steps; K and V of it fit L2
@@ -843,7 +843,7 @@ private:
                 write_row<D>(static_cast<T *>(args_.o) + at, o, inverse[r]);
             if (args_.lse)
                 args_.lse[i * args_.lse_token_stride + head * args_.lse_head_stride] =
-                    empty ? -kInfinity : lse[r];
+                    empty ? -kInfinity : sum[r] == sum[r] ? lse[r] : sum[r]; // log2 loses NaN
         }
     }
 

@@ -1,6 +1,6 @@
-// AVX-512 with VDPBF16PS (Cooper Lake 2020, Sapphire Rapids, Zen 4 and newer): bf16 is multiplied as it
-// is, two products a lane, twice the rate of float. P is rounded to bf16 for it. f16 and f32 are left to
-// the AVX-512 entry.
+// AVX-512 with VDPBF16PS (Cooper Lake 2020, Sapphire Rapids, Zen 4 and newer): bf16 is multiplied
+// as it is, two products a lane, twice the rate of float. P is rounded to bf16 for it. f16 and f32
+// are left to the AVX-512 entry.
 //
 // VDPBF16PS takes subnormal inputs as 0 (Intel SDM): values below 1.2e-38 are lost.
 #include "kernels/cpu/x86/avx512.hpp"
@@ -29,8 +29,8 @@ struct Avx512Bf16 : Avx512 {
         const __m512i high = _mm512_slli_epi32(_mm512_cvtepu16_epi32(load_half(odd)), 16);
         return as_float(_mm512_or_si512(low, high));
     }
-    // Lane r: the weights of row r for two keys. They are finite, or a NaN that came from a bf16: its low
-    // half is 0, so that rounding by addition cannot carry out of it.
+    // Lane r: the weights of row r for two keys. They are finite, or a NaN that came from a bf16:
+    // its low half is 0, so that rounding by addition cannot carry out of it.
     VFA_INLINE F pair_weights(F even, F odd) {
         const __m512i low = _mm512_srli_epi32(round(even), 16);
         return as_float(_mm512_mask_blend_epi16(0xAAAAAAAA, low, round(odd)));
@@ -53,18 +53,22 @@ private:
     }
 };
 
+int64_t rows_per_call_of(const Shape &shape) {
+    return shape.dtype == VFA_DTYPE_BF16 ? rows_per_call<Avx512Bf16>(shape)
+                                         : rows_per_call<Avx512>(shape);
+}
+
+size_t scratch_bytes_of(const Shape &shape) {
+    return shape.dtype == VFA_DTYPE_BF16 ? scratch_bytes<Avx512Bf16>(shape)
+                                         : scratch_bytes<Avx512>(shape);
+}
+
 } // namespace
 
 const Kernels avx512bf16_kernels = {
     "avx512bf16",
-    [](const Shape &shape) {
-        return shape.dtype == VFA_DTYPE_BF16 ? rows_per_call<Avx512Bf16>(shape)
-                                             : rows_per_call<Avx512>(shape);
-    },
-    [](const Shape &shape) {
-        return shape.dtype == VFA_DTYPE_BF16 ? scratch_bytes<Avx512Bf16>(shape)
-                                             : scratch_bytes<Avx512>(shape);
-    },
+    rows_per_call_of,
+    scratch_bytes_of,
     {attend<Avx512Bf16, VFA_DTYPE_BF16>, attend<Avx512, VFA_DTYPE_F16>,
      attend<Avx512, VFA_DTYPE_F32>},
 };
