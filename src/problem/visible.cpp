@@ -11,8 +11,9 @@ int64_t clamped_sum(int64_t last, int64_t limit) {
     return limit * (limit + 1) / 2 + (last - limit) * limit;
 }
 
-// sum of clamp(i + offset, 0, limit) over i in [begin, end)
+// sum of clamp(i + offset, 0, limit) over i in [begin, end), 0 <= begin
 int64_t clamped_sum(int64_t begin, int64_t end, int64_t offset, int64_t limit) {
+    offset = bounded(offset, -end, limit); // beyond that nothing changes, but products could overflow
     return clamped_sum(end - 1 + offset, limit) - clamped_sum(begin - 1 + offset, limit);
 }
 

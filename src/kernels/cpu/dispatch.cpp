@@ -15,8 +15,13 @@ const Isa kIsas[] = {
     {&portable_kernels, "nothing", []() noexcept { return true; }},
 #if defined(__x86_64__)
     {&avx2_kernels, "AVX2, FMA and F16C", has_avx2},
+#if defined(VFA_SIMDE) // emulated with AVX2, in tests/simde only
+    {&avx512_kernels, "AVX2, FMA and F16C", has_avx2},
+    {&avx512bf16_kernels, "AVX2, FMA and F16C", has_avx2},
+#else
     {&avx512_kernels, "AVX-512 F, BW, DQ and VL", has_avx512},
     {&avx512bf16_kernels, "AVX-512 F, BW, DQ, VL and BF16", has_avx512bf16},
+#endif
 #endif
 };
 

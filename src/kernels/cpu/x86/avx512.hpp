@@ -25,7 +25,11 @@ struct Avx512 {
     VFA_INLINE F set1(float x) { return _mm512_set1_ps(x); }
     VFA_INLINE F load(const float *p) { return _mm512_loadu_ps(p); }
     VFA_INLINE void store(float *p, F x) { _mm512_storeu_ps(p, x); }
-    VFA_INLINE F broadcast(const float *p) { return _mm512_set1_ps(*p); }
+    VFA_INLINE F broadcast(const float *p) { // p may lead to two bf16 in the caller's memory
+        float x;
+        std::memcpy(&x, p, sizeof x);
+        return set1(x);
+    }
     VFA_INLINE F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
     VFA_INLINE F dot(F a, F b, F sum) { return fma(a, b, sum); }
     VFA_INLINE F max(F a, F b) { return _mm512_max_ps(a, b); }

@@ -53,14 +53,19 @@ private:
     }
 };
 
+// f16 and f32 are the AVX-512 entry's.
+template <vfa_dtype D> void attend_by_avx512(const AttendArgs &args) noexcept {
+    avx512_kernels.attend[D](args);
+}
+
 int64_t rows_per_call_of(const Shape &shape) {
     return shape.dtype == VFA_DTYPE_BF16 ? rows_per_call<Avx512Bf16>(shape)
-                                         : rows_per_call<Avx512>(shape);
+                                         : avx512_kernels.rows_per_call(shape);
 }
 
 size_t scratch_bytes_of(const Shape &shape) {
     return shape.dtype == VFA_DTYPE_BF16 ? scratch_bytes<Avx512Bf16>(shape)
-                                         : scratch_bytes<Avx512>(shape);
+                                         : avx512_kernels.scratch_bytes(shape);
 }
 
 } // namespace
@@ -69,8 +74,8 @@ const Kernels avx512bf16_kernels = {
     "avx512bf16",
     rows_per_call_of,
     scratch_bytes_of,
-    {attend<Avx512Bf16, VFA_DTYPE_BF16>, attend<Avx512, VFA_DTYPE_F16>,
-     attend<Avx512, VFA_DTYPE_F32>},
+    {attend<Avx512Bf16, VFA_DTYPE_BF16>, attend_by_avx512<VFA_DTYPE_F16>,
+     attend_by_avx512<VFA_DTYPE_F32>},
 };
 
 } // namespace vfa::cpu
