@@ -20,5 +20,5 @@ configure() {
 # install_product DIR PREFIX: build what users get, without the tests, and install it.
 install_product() {
     ninja -C "build/$1" product
-    meson install -C "build/$1" --no-rebuild --only-changed --quiet
+    meson install -C "build/$1" --no-rebuild --only-changed --strip --quiet
 }

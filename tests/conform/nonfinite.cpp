@@ -14,7 +14,7 @@ const float kNan = std::numeric_limits<float>::quiet_NaN();
 const float kInf = std::numeric_limits<float>::infinity();
 
 // At both ends, and around the edges of blocks of 48, 64, 96 and 128 keys or rows.
-const int64_t kPositions[] = {0, 1, 47, 48, 63, 95, 96, 97, 127, 128, 150, 191, 192, 199};
+const int64_t kPositions[] = {0, 1, 47, 48, 63, 95, 96, 127, 128, 150, 191, 199};
 
 const char *const kMasks[] = {
     "",
@@ -151,15 +151,14 @@ TEST_CASE("an infinite v below a dominating sink, and behind several maxima") {
 TEST_CASE("infinities in k: logits of +infinity are NaN, of -infinity no weight") {
     for (const char *mask : kMasks)
         for_dtypes([&](const std::string &dtype) {
-            for (const int64_t j : kPositions)
-                for (const float value : {kInf, -kInf}) {
-                    Problem p = problem(mask, dtype);
-                    k_at(p, j, 3) = value;  // its sign in a logit is that of q
-                    q_at(p, 100, 1, 3) = 0; // 0 * inf
-                    CAPTURE(j);
-                    CAPTURE(value);
-                    check_truth(p);
-                }
+            float value = kInf; // its sign in a logit is that of q
+            for (const int64_t j : kPositions) {
+                Problem p = problem(mask, dtype);
+                k_at(p, j, 3) = value = -value;
+                q_at(p, 100, 1, 3) = 0; // 0 * inf
+                CAPTURE(j);
+                check_truth(p);
+            }
         });
 }
 

@@ -64,8 +64,7 @@ static inline simde__mmask32 vfa_cmpeq_epi16_mask(simde__m512i a, simde__m512i b
     const simde__m512i_private from_a = simde__m512i_to_private(a);
     const simde__m512i_private from_b = simde__m512i_to_private(b);
     simde__mmask32 result = 0;
-    for (int i = 0; i < 32; i++)
-        result |= (simde__mmask32)(from_a.i16[i] == from_b.i16[i]) << i;
+    for (int i = 0; i < 32; i++) result |= (simde__mmask32)(from_a.i16[i] == from_b.i16[i]) << i;
     return result;
 }
 #undef _mm512_cmpeq_epi16_mask
