@@ -253,7 +253,12 @@ Status validate_context(const vfa_context_desc &desc, const vfa_hooks *hooks,
 
 Status validate_query(vfa_backend backend, int32_t device) {
     VFA_TRY(check_enum("backend", backend, VFA_BACKEND_VARLEN));
-    return check_at_least("device", device, 0);
+    VFA_TRY(check_at_least("device", device, 0));
+    const bool on_cpu = backend == VFA_BACKEND_MATH || backend == VFA_BACKEND_MEMORY_EFFICIENT ||
+                        backend == VFA_BACKEND_CPU;
+    if (on_cpu && device != 0)
+        return fail(kInvalid, "device is %d, but backends on the CPU take 0 only", device);
+    return {};
 }
 
 Status validate_index(const char *name, uint32_t index, uint32_t count) {

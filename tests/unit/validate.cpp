@@ -564,6 +564,16 @@ TEST_CASE("validate: small helpers") {
 // ------------------------------------------------------------------------------- nothing left out
 
 // Must be the last case of this file: each sentence of validate.cpp was seen above.
+TEST_CASE("validate_query") {
+    check_accepted(validate_query(VFA_BACKEND_CPU, 0));
+    check_accepted(validate_query(VFA_BACKEND_VARLEN, 3));
+    check_accepted(validate_query(VFA_BACKEND_FLASH_ATTENTION, 3));
+    check_refused(validate_query(VFA_BACKEND_MATH, 1),
+                  "device is 1, but backends on the CPU take 0 only");
+    check_refused(validate_query(VFA_BACKEND_CUDNN, -1), "device is -1, but must be at least 0");
+    check_refused(validate_query((vfa_backend)99, 0), "backend is 99, but its values are 0 to 8");
+}
+
 TEST_CASE("validate: every sentence of the source is tested") {
     std::ifstream file(VFA_VALIDATE_CPP);
     REQUIRE_MESSAGE(file, "cannot read " VFA_VALIDATE_CPP);
