@@ -265,12 +265,12 @@ TEST_CASE("bits: a window that holds everything is no window") {
         {"causal=bottom_right", "causal=bottom_right window=170,2147483647"},
         {"causal=bottom_right", "window=-1,0"},
     };
-    for (const auto &[without, with] : pairs)
+    for (const auto &pair : pairs)
         for_dtypes([&](const std::string &dtype) {
-            CAPTURE(with);
-            const Problem p = alone(without, dtype, "230/170");
+            CAPTURE(pair.with);
+            const Problem p = alone(pair.without, dtype, "230/170");
             Problem windowed = p;
-            const Case c = parse_case(std::string("seqs=1 ") + with);
+            const Case c = parse_case(std::string("seqs=1 ") + pair.with);
             windowed.causal = c.causal;
             windowed.window_left = c.window_left;
             windowed.window_right = c.window_right;

@@ -110,21 +110,21 @@ TEST_CASE("an infinite v counts where its weight is 0 in float but not in double
         bool is_nan; // exp(-far) is 0 in double, too: 0 * inf
     } const table[] = {{80, false},  {100, false}, {200, false},
                        {736, false}, {768, true},  {4000, true}};
-    for (const auto &[far, is_nan] : table)
+    for (const auto &row : table)
         for_dtypes([&](const std::string &dtype) {
             for (const int64_t j : {0, 5, 95, 96, 140, 199})
                 for (const int64_t top : {1, 94, 97, 150, 198}) {
                     Problem p = zeros("seqs=3/200 d=4 dv=9 scale=1 dtype=" + dtype);
                     for (int64_t i = 0; i < 3; i++) q_at(p, i, 0, 0) = 16;
-                    k_at(p, top, 0) = (float)(far / 16);
-                    fill_v(p, [](int64_t row) { return row % 7; });
+                    k_at(p, top, 0) = (float)(row.far / 16);
+                    fill_v(p, [](int64_t key) { return key % 7; });
                     v_at(p, j, 0) = kInf;
                     v_at(p, j, 8) = -kInf;
-                    CAPTURE(far);
+                    CAPTURE(row.far);
                     CAPTURE(j);
                     CAPTURE(top);
                     const double o = truth_of(p).o[0]; // the oracle says so, too
-                    CHECK((is_nan ? std::isnan(o) : o == kInf));
+                    CHECK((row.is_nan ? std::isnan(o) : o == kInf));
                     check_truth(p);
                 }
         });

@@ -12,7 +12,6 @@ namespace conform {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 bool sees(const Case &c, int64_t i, int64_t j, int64_t len_q, int64_t len_k) {
     if (c.causal == VFA_CAUSAL_TOP_LEFT && j > i) return false;

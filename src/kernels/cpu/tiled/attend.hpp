@@ -340,8 +340,8 @@ public:
         for (; rows > 0 && stream_ < count_; rows--) {
             const Stream &s = streams_[stream_];
             const char *row = s.first_row + row_ * s.step;
-            for (int byte = 0; byte < s.row_bytes; byte += 64) __builtin_prefetch(row + byte);
-            __builtin_prefetch(row + s.row_bytes - 1);
+            const char *line = row - ((uintptr_t)row & 63);
+            for (; line < row + s.row_bytes; line += 64) __builtin_prefetch(line);
             if (++row_ == s.rows) {
                 row_ = 0;
                 stream_++;
@@ -598,7 +598,9 @@ private:
         } else {
             prefetch_outputs_and_next_call();
         }
-        const int pieces = num_tiles_ * ((scratch_.v_dim + kChunkDims - 1) / kChunkDims);
+        const int chunks = (scratch_.v_dim + kChunkDims - 1) / kChunkDims;
+        int pieces = 0;
+        for (int t = 0; t < num_tiles_; t++) pieces += chunks * row_groups(tiles_[t]);
         prefetch_rows_ = (prefetcher_.rows() + pieces - 1) / pieces;
     }
 
@@ -752,15 +754,17 @@ private:
     // Packed lanes that hold keys [0, keys).
     static int steps(int keys) { return (keys + V::kPack - 1) / V::kPack; }
 
+    static int row_groups(const Tile &tile) { return (tile.rows + V::kRows - 1) / V::kRows; }
+
     // O = O * alpha + P V. Rows in even groups; with a mask each group stops at its last visible
     // key.
     VFA_PHASE void add_values(int t, int begin, int end, bool masked) {
         const Tile &tile = tiles_[t];
-        const int groups = (tile.rows + V::kRows - 1) / V::kRows;
+        const int groups = row_groups(tile);
         for (int x = 0; x < scratch_.v_dim; x += kChunkDims) {
-            prefetcher_.issue(prefetch_rows_);
             int r = 0;
             for (int g = 0; g < groups; g++) {
+                prefetcher_.issue(prefetch_rows_);
                 const int rows = (tile.rows - r + groups - g - 1) / (groups - g);
                 const int from = masked ? larger(begin, scratch_.first[r]) : begin;
                 const int to = masked ? smaller(end, scratch_.end[r + rows - 1]) : end;
@@ -843,7 +847,9 @@ private:
                 write_row<D>(static_cast<T *>(args_.o) + at, o, inverse[r]);
             if (args_.lse)
                 args_.lse[i * args_.lse_token_stride + head * args_.lse_head_stride] =
-                    empty ? -kInfinity : sum[r] == sum[r] ? lse[r] : sum[r]; // log2 loses NaN
+                    empty              ? -kInfinity
+                    : sum[r] == sum[r] ? lse[r]
+                                       : sum[r]; // log2 loses NaN
         }
     }
 

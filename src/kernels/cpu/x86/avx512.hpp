@@ -109,7 +109,31 @@ struct Avx512 {
     }
     template <vfa_dtype D>
     VFA_INLINE void columns(const typename Element<D>::Type *const *rows, F *to) {
-        transposed_columns<Avx512, D>(rows, to);
+        if constexpr (D == VFA_DTYPE_F32)
+            transpose_rows(rows, to);
+        else
+            transposed_columns<Avx512, D>(rows, to);
+    }
+    // 16 lanes of each of 16 rows. Parts of 4 lanes are put together by loads, so that half of the
+    // shuffles of transpose() remain, within parts.
+    VFA_INLINE void transpose_rows(const float *const *rows, F *columns) {
+#pragma GCC unroll 4
+        for (int x = 0; x < 16; x += 4) {
+            F m[4]; // m[r]: lanes x .. x + 3 of the rows r, 4 + r, 8 + r, 12 + r
+#pragma GCC unroll 4
+            for (int r = 0; r < 4; r++) {
+                m[r] = _mm512_castps128_ps512(_mm_loadu_ps(rows[r] + x));
+                m[r] = _mm512_insertf32x4(m[r], _mm_loadu_ps(rows[4 + r] + x), 1);
+                m[r] = _mm512_insertf32x4(m[r], _mm_loadu_ps(rows[8 + r] + x), 2);
+                m[r] = _mm512_insertf32x4(m[r], _mm_loadu_ps(rows[12 + r] + x), 3);
+            }
+            const F low01 = _mm512_unpacklo_ps(m[0], m[1]), high01 = _mm512_unpackhi_ps(m[0], m[1]);
+            const F low23 = _mm512_unpacklo_ps(m[2], m[3]), high23 = _mm512_unpackhi_ps(m[2], m[3]);
+            columns[x] = _mm512_shuffle_ps(low01, low23, 0x44);
+            columns[x + 1] = _mm512_shuffle_ps(low01, low23, 0xEE);
+            columns[x + 2] = _mm512_shuffle_ps(high01, high23, 0x44);
+            columns[x + 3] = _mm512_shuffle_ps(high01, high23, 0xEE);
+        }
     }
     template <vfa_dtype, vfa_dtype Out>
     VFA_INLINE void store_elements(typename Element<Out>::Type *p, const F *from) {

@@ -20,8 +20,11 @@ struct Avx512Bf16 : Avx512 {
     template <vfa_dtype> VFA_INLINE void load_elements(const uint16_t *p, F *to) {
         to[0] = as_float(_mm512_loadu_si512(p));
     }
-    template <vfa_dtype D> VFA_INLINE void columns(const uint16_t *const *rows, F *to) {
-        transposed_columns<Avx512Bf16, D>(rows, to);
+    template <vfa_dtype> VFA_INLINE void columns(const uint16_t *const *rows, F *to) {
+        const float *lanes[kWidth];
+        for (int lane = 0; lane < kWidth; lane++)
+            lanes[lane] = reinterpret_cast<const float *>(rows[lane]);
+        transpose_rows(lanes, to);
     }
     // Lane x: value x of two keys.
     VFA_INLINE F pair_values(const uint16_t *even, const uint16_t *odd) {
@@ -35,18 +38,16 @@ struct Avx512Bf16 : Avx512 {
         const __m512i low = _mm512_srli_epi32(round(even), 16);
         return as_float(_mm512_mask_blend_epi16(0xAAAAAAAA, low, round(odd)));
     }
-    // Marks are bits in the halves where an exponent was all ones.
+    // Marks are the largest exponent so far in each half.
     VFA_INLINE F mark_nonfinite(F marks, F lanes) {
-        const __m512i exponent = _mm512_set1_epi16(0x7f80);
-        const __mmask32 found =
-            _mm512_cmpeq_epi16_mask(_mm512_and_si512(bits(lanes), exponent), exponent);
-        return as_float(_mm512_or_si512(bits(marks), _mm512_maskz_set1_epi16(found, -1)));
+        return as_float(_mm512_max_epu16(bits(marks), _mm512_and_si512(bits(lanes), exponents())));
     }
     VFA_INLINE bool marked(F marks) {
-        return _mm512_test_epi32_mask(bits(marks), bits(marks)) != 0;
+        return _mm512_cmpeq_epi16_mask(bits(marks), exponents()) != 0;
     }
 
 private:
+    VFA_INLINE __m512i exponents() { return _mm512_set1_epi16(0x7f80); }
     VFA_INLINE __m512i round(F x) {
         const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits(x), 16), ints(1));
         return _mm512_add_epi32(_mm512_add_epi32(bits(x), ints(0x7fff)), odd);
