@@ -13,7 +13,8 @@ int64_t clamped_sum(int64_t last, int64_t limit) {
 
 // sum of clamp(i + offset, 0, limit) over i in [begin, end), 0 <= begin
 int64_t clamped_sum(int64_t begin, int64_t end, int64_t offset, int64_t limit) {
-    offset = bounded(offset, -end, limit); // beyond that nothing changes, but products could overflow
+    // Beyond that nothing changes, but products could overflow.
+    offset = bounded(offset, -end, limit);
     return clamped_sum(end - 1 + offset, limit) - clamped_sum(begin - 1 + offset, limit);
 }
 

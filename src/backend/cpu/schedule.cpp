@@ -82,8 +82,7 @@ void Schedule::build(const Problem &problem, const Lengths &lengths,
     num_units_ = 0;
     for (Piece &piece : pieces_) {
         piece.first_unit = num_units_;
-        num_units_ += (uint32_t)(divide_up(heads_, piece.heads_per_unit) *
-                                 piece.units_per_head());
+        num_units_ += (uint32_t)(divide_up(heads_, piece.heads_per_unit) * piece.units_per_head());
     }
 }
 

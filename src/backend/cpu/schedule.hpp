@@ -39,8 +39,8 @@ private:
     // Sequences [seq_begin, seq_end) as one unit, or one sequence as several.
     struct Piece {
         uint32_t seq_begin, seq_end;
-        float cost;             // of one head: longest first
-        int32_t heads_per_unit; // heads_kv: all
+        float cost;                          // of one head: longest first
+        int32_t heads_per_unit;              // heads_kv: all
         int64_t blocks_per_unit, num_blocks; // -1: all, of each sequence
         uint32_t first_unit;
 
