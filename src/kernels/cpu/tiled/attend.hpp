@@ -240,11 +240,7 @@ VFA_INLINE void value_step(const ValueArgs &args) {
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; r++)
 #pragma GCC unroll 4
-        for (int n = 0; n < kDims; n++)
-            sums[r][n] = args.fresh
-                             ? V::set1(0.0f)
-                             : V::broadcast(args.alpha + r) *
-                                   V::load(args.o + (ptrdiff_t)r * args.o_step + n * V::kWidth);
+        for (int n = 0; n < kDims; n++) sums[r][n] = V::set1(0.0f);
     const float *p = args.p;
     const char *v = args.v;
 #pragma GCC unroll 2
@@ -260,11 +256,15 @@ VFA_INLINE void value_step(const ValueArgs &args) {
         v += args.v_step;
         p += Scratch<V>::kTileRows;
     }
+    // The block is summed up by itself: rounding errors grow with the number of blocks, not of keys.
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; r++)
 #pragma GCC unroll 4
-        for (int n = 0; n < kDims; n++)
-            V::store(args.o + (ptrdiff_t)r * args.o_step + n * V::kWidth, sums[r][n]);
+        for (int n = 0; n < kDims; n++) {
+            float *o = args.o + (ptrdiff_t)r * args.o_step + n * V::kWidth;
+            V::store(o, args.fresh ? sums[r][n]
+                                   : V::fma(V::broadcast(args.alpha + r), V::load(o), sums[r][n]));
+        }
 }
 
 template <class V, class Values, int kDims, int kRows = V::kRows>
