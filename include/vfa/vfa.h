@@ -192,7 +192,8 @@ VFA_API vfa_status vfa_isa_query(uint32_t index, vfa_isa_info *info);
 /* ---------------------------------------------------------------------------------- context -- */
 
 /* Optional hooks; each is used only if its function is not NULL. They must not call vfa, throw or
- * jump out. The struct is copied; user must stay valid as long as the context and its plans. */
+ * jump out, and find the default floating-point environment. The struct is copied; user must stay
+ * valid as long as the context and its plans. */
 typedef struct vfa_hooks {
     uint32_t struct_size;
     uint32_t max_workers; /* see parallel; 1..4096 with it, 0 without */

@@ -4,6 +4,7 @@
 #include <exception>
 #include <new>
 
+#include "core/float_env.hpp"
 #include "core/log.hpp"
 #include "core/status.hpp"
 
@@ -14,8 +15,10 @@ void publish(vfa_status status, vfa_error *error, const Log *log) noexcept;
 
 const char *last_error() noexcept;
 
-// The body of every function that can fail. body: () -> Status.
+// The body of every function that can fail, in the default floating-point environment, so that a
+// host's rounding and traps do not reach the arithmetic. body: () -> Status.
 template <class Body> vfa_status guard(vfa_error *error, const Log *log, Body &&body) noexcept {
+    const DefaultFloatEnv environment;
     Status status;
     try {
         status = body();

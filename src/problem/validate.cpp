@@ -7,7 +7,6 @@
 #include "core/bounded.hpp"
 #include "core/cpu_count.hpp"
 #include "core/dtype.hpp"
-#include "core/float_env.hpp"
 
 namespace vfa {
 
@@ -297,7 +296,6 @@ Status validate_attn(const vfa_attn_desc &d, Problem *problem) {
         return fail(kInvalid, "reserve_seqs is %lld, but must be below 2^31",
                     (long long)d.reserve_seqs);
 
-    const DefaultFloatEnv environment; // the default scale is the same whatever the host's rounding
     Problem p{};
     p.backend = d.backend;
     p.dtype = d.dtype;
