@@ -87,7 +87,6 @@ class AttnDesc(ctypes.Structure):
         ("lse_token_stride", c_int64),
         ("lse_head_stride", c_int64),
         ("reserve_seqs", c_int64),
-        ("reserve_total_q", c_int64),
     ]
 
 

@@ -27,6 +27,9 @@
  *  Bits      The bits of a sequence's o and lse depend on that sequence, the options, the backend
  *            and its kernel (vfa_plan_info.kernel) alone: not on its neighbours, their order,
  *            the batch, hints, threads or alignment.
+ *  Range     Logits, sums and accumulators are float. Results are as in exact arithmetic where
+ *            |scale * log2(e)| * |q|, each logit and each sum over keys of |weight * v| stay below
+ *            2^127. VDPBF16PS ("avx512bf16") takes subnormal bf16 inputs as 0. MATH is double.
  *  Errors    Functions that can fail return vfa_status. All checks come before any work, so on
  *            INVALID_*, UNSUPPORTED, BACKEND_UNAVAILABLE and OUT_OF_MEMORY every output and object
  *            is as it was. A sentence says which argument, which index and which values: from
@@ -36,7 +39,8 @@
  *            is borrowed for the call. Objects hold what they need of each other: a context may be
  *            destroyed before its plans, in any order, as garbage collectors do.
  *  Threads   A context and a plan may be used by any number of threads at once. The exceptions say
- *            so: vfa_plan_set_* and vfa_plan_update change a plan.
+ *            so: vfa_plan_set_* and vfa_plan_update change a plan. After fork, a child may go on
+ *            with what it inherited if no call of vfa was running; it computes on one thread.
  *  Structs   Fill with the matching vfa_*_init(&x, sizeof x), then set what differs. Fields are
  *            only ever appended: a library reads what the caller's size covers, takes the default
  *            for the rest, and refuses non-zero bytes beyond what it knows.
@@ -293,7 +297,8 @@ VFA_API vfa_status vfa_attn_supported(vfa_context *ctx, const vfa_attn_desc *des
 /* ------------------------------------------------------------------------------------- plan -- */
 
 /* Checks the problem, copies the lengths, schedules the work and reserves scratch memory, so that
- * vfa_forward_* allocates nothing.
+ * vfa_forward_* allocates nothing. (Calls at the same time on one context need a block of scratch
+ * memory each; a block that is missing is allocated once, and kept for later calls.)
  *   cu_seqlens_q, cu_seqlens_k  num_seqs + 1 values each; both NULL, 0: no sequences
  *   seqused_q, seqused_k        num_seqs values, or NULL, 0: only the first seqused rows of each
  *                               segment are the sequence's; the rest is never read or written */
@@ -305,7 +310,8 @@ VFA_API vfa_status vfa_plan_create(vfa_context *ctx, const vfa_attn_desc *desc,
                                    vfa_plan **plan_out, vfa_error *error);
 /* New lengths for the same description. Allocates only for more sequences than reserve_seqs and
  * than the plan ever had (MATH also for longer ones: it materialises a row of scores). On failure
- * the plan keeps its old lengths. INVALID_STATE while another call uses the plan. */
+ * the plan keeps its old lengths. INVALID_STATE while another call uses the plan: it does not wait
+ * for its turn, so stop the forward calls first. */
 VFA_API vfa_status vfa_plan_update(vfa_plan *plan, const int32_t *cu_seqlens_q,
                                    size_t cu_seqlens_q_len, const int32_t *cu_seqlens_k,
                                    size_t cu_seqlens_k_len, const int32_t *seqused_q,
@@ -329,7 +335,7 @@ typedef struct vfa_plan_info {
     uint64_t max_seqlen_q, max_seqlen_k;
     uint64_t num_work_units;  /* pieces of work for the threads */
     uint64_t workspace_bytes; /* scratch memory that one forward call uses */
-    uint64_t flops;           /* of both matrix products over visible (query, key) pairs */
+    uint64_t flops;           /* of both products over visible pairs; at most 2^63 */
     char kernel[64];          /* "cpu/avx2", "math" */
 } vfa_plan_info;
 
@@ -339,7 +345,8 @@ VFA_API vfa_status vfa_plan_get_info(const vfa_plan *plan, vfa_plan_info *info);
 /* ---------------------------------------------------------------------------------- forward --
  * Host memory; returns when o and lse are written. Each _len is the number of elements at the
  * pointer, checked against the plan. lse NULL, 0: not wanted. o and lse must not share an element
- * with each other or with q, k, v. Rows outside the sequences are neither read nor written.
+ * with each other or with q, k, v; parts of one buffer may take turns by tokens, heads or rows.
+ * Rows outside the sequences are neither read nor written.
  * Unaligned pointers are fine as far as C allows them. */
 
 /* bf16 and f16. */

@@ -61,14 +61,22 @@ Status create_context(const vfa_context_desc *desc, const vfa_hooks *hooks,
     std::vector<const char *> isa_names;
     for (uint32_t i = 0; i < cpu::isa_count(); i++) isa_names.push_back(cpu::isa(i).kernels->name);
     ContextOptions options;
-    VFA_TRY(validate_context(full_desc, hooks ? &full_hooks : nullptr, isa_names, &options));
+    const Status status =
+        validate_context(full_desc, hooks ? &full_hooks : nullptr, isa_names, &options);
+    if (!status.ok()) { // no context yet to log it
+        Log(full_hooks, full_desc.log_level).write(VFA_LOG_ERROR, drafted_sentence());
+        return status;
+    }
     *context = vfa_context::create(options);
 
     const uint32_t workers = (*context)->parallel.max_workers();
     const Log &log = (*context)->log;
     if (!options.hooks.parallel && workers < options.threads)
-        log.print(VFA_LOG_WARN, "%u threads were wanted, but only %u could be started",
+        log.print(VFA_LOG_WARN, "%u threads were to be started, but only %u could be",
                   options.threads, workers);
+    else if (!options.hooks.parallel && workers < full_desc.num_threads)
+        log.print(VFA_LOG_WARN, "num_threads is %u, but affinity and cgroup quota allow %u",
+                  full_desc.num_threads, workers);
     log.print(VFA_LOG_INFO, "vfa %s: %u threads, CPU kernels for %s", vfa_version_string(), workers,
               cpu::best_tiled_kernels(options.isa_cap).name);
     return {};
@@ -348,7 +356,8 @@ vfa_status vfa_varlen_forward(vfa_dtype dtype, const uint16_t *q, size_t q_len, 
                               size_t cu_seqlens_k_len, uint32_t heads_q, uint32_t heads_kv,
                               uint32_t head_dim, int32_t max_seqlen_q, int32_t max_seqlen_k,
                               float scale, vfa_causal causal, vfa_error *error) {
-    return guard(error, nullptr, [&] {
+    return guard(error, nullptr, [&]() -> Status {
+        VFA_TRY(validate_half(dtype));
         return varlen_forward(
             dtype, {ForwardKind::half, q, q_len, k, k_len, v, v_len, o, o_len, lse, lse_len},
             {{cu_seqlens_q, cu_seqlens_q_len}, {cu_seqlens_k, cu_seqlens_k_len}, {}, {}}, heads_q,

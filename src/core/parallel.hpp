@@ -1,12 +1,6 @@
 // parallel.hpp - a parallel for over the context's own threads, or over the caller's.
 #pragma once
-#include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 #include <vfa/vfa.h>
 
@@ -32,20 +26,15 @@ public:
     void run(uint32_t count, Function function, void *job);
 
 private:
-    struct Job; // one run(), on its caller's stack
+    struct Job;  // one run(), on its caller's stack
+    struct Team; // own threads, and where they wait
 
-    void work_off(Job &job, uint32_t worker) noexcept;
-    void serve() noexcept; // what an own thread does
+    // Threads do not follow into a child process: there this is no team.
+    bool has_team() const noexcept;
 
     vfa_hooks hooks_;
     uint32_t max_workers_ = 1;
-    std::vector<std::thread> threads_;
-
-    std::mutex mutex_;
-    std::condition_variable wake_;    // own threads wait here for jobs
-    std::condition_variable settled_; // callers wait here for their job's helpers to leave
-    Job *jobs_ = nullptr;             // jobs that may still want helpers, newest first
-    bool stopping_ = false;
+    Team *team_ = nullptr;
 };
 
 } // namespace vfa

@@ -89,28 +89,25 @@ Status vfa_plan::update(const LengthArrays &arrays) {
 }
 
 Status vfa_plan::change_per_head(std::pmr::vector<float> &copy, const float *values, size_t len,
-                                 const char *what) {
+                                 const char *what, void (WorkPlan::*set)(const float *) noexcept) {
     if (!uses_.lock()) return in_use();
     const Releases<&UseCount::unlock> unlock{uses_};
     if (used_.load(std::memory_order_relaxed))
         return fail(VFA_ERROR_INVALID_STATE,
                     "%s are set before a plan's first forward, not after it", what);
     copy.assign(values, values + len);
+    (work_->*set)(copy.data());
     return {};
 }
 
 Status vfa_plan::set_alibi(const float *slopes, size_t len) {
     VFA_TRY(validate_alibi(problem_, slopes, len));
-    VFA_TRY(change_per_head(slopes_, slopes, len, "slopes"));
-    work_->set_alibi(slopes_.data());
-    return {};
+    return change_per_head(slopes_, slopes, len, "slopes", &WorkPlan::set_alibi);
 }
 
 Status vfa_plan::set_sinks(const float *sinks, size_t len) {
     VFA_TRY(validate_sinks(problem_, sinks, len));
-    VFA_TRY(change_per_head(sinks_, sinks, len, "sinks"));
-    work_->set_sinks(sinks_.data());
-    return {};
+    return change_per_head(sinks_, sinks, len, "sinks", &WorkPlan::set_sinks);
 }
 
 Status vfa_plan::forward(const HostTensors &tensors) const {

@@ -46,7 +46,8 @@ private:
 
     void set_lengths(const vfa::LengthArrays &arrays);
     vfa::Status change_per_head(std::pmr::vector<float> &copy, const float *values, size_t len,
-                                const char *what);
+                                const char *what,
+                                void (vfa::WorkPlan::*set)(const float *) noexcept);
 
     vfa::Ref<vfa_context> context_;
     const vfa::Problem problem_;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <string_view>
 
 #include "core/bounded.hpp"
@@ -160,17 +161,34 @@ Status check_buffer(const Buffer &b) {
                 (long long)b.tensor.strides.head);
 }
 
-// Whether two buffers with intersecting address ranges still share no element: both step by the
-// same bytes from token to token, and their heads lie in different parts of the step (a fused
-// projection).
+// Whether two spans that repeat every `step` bytes, the other one `shift` bytes later, never meet.
+bool apart_in_step(Int128 step, Int128 span, Int128 other_span, Int128 shift) {
+    if (step <= 0 || span > step || other_span > step) return false;
+    const Int128 offset = (shift % step + step) % step;
+    return offset >= span && offset + other_span <= step;
+}
+
+// Whether two buffers with intersecting address ranges still share no element. Recognised are parts of
+// one buffer that take turns token by token ([tokens, 2, heads, dim], a fused projection), head by head
+// ([heads, 2, tokens, dim]), or row by row ([tokens, heads, 2, dim]).
 bool interleaved(const Buffer &a, const Buffer &b) {
-    const Int128 step = (Int128)a.tensor.strides.token * (Int128)a.element_bytes;
-    if (step != (Int128)b.tensor.strides.token * (Int128)b.element_bytes) return false;
-    const Int128 a_span = token_span(a.tensor) * (Int128)a.element_bytes;
-    const Int128 b_span = token_span(b.tensor) * (Int128)b.element_bytes;
-    if (a_span > step || b_span > step) return false;
-    const Int128 shift = ((b.begin() - a.begin()) % step + step) % step;
-    return shift >= a_span && shift + b_span <= step;
+    const auto bytes = [](const Buffer &buffer, Int128 elements) {
+        return elements * (Int128)buffer.element_bytes;
+    };
+    const auto head_span = [](const Buffer &buffer) {
+        return (Int128)(buffer.tokens - 1) * buffer.tensor.strides.token + buffer.tensor.dim;
+    };
+    const Int128 shift = b.begin() - a.begin();
+    const Int128 token_step = bytes(a, a.tensor.strides.token);
+    const Int128 head_step = bytes(a, a.tensor.strides.head);
+    if (token_step != bytes(b, b.tensor.strides.token)) return false;
+    if (apart_in_step(token_step, bytes(a, token_span(a.tensor)), bytes(b, token_span(b.tensor)),
+                      shift))
+        return true;
+    if (head_step != bytes(b, b.tensor.strides.head)) return false;
+    return apart_in_step(head_step, bytes(a, head_span(a)), bytes(b, head_span(b)), shift) ||
+           apart_in_step(std::gcd((int64_t)token_step, (int64_t)head_step), bytes(a, a.tensor.dim),
+                         bytes(b, b.tensor.dim), shift);
 }
 
 Status check_apart(const Buffer &output, const Buffer &other) {
@@ -248,6 +266,12 @@ Status validate_context(const vfa_context_desc &desc, const vfa_hooks *hooks,
     }
     *options = result;
     return {};
+}
+
+Status validate_half(vfa_dtype dtype) {
+    VFA_TRY(check_enum("dtype", dtype, VFA_DTYPE_F32));
+    if (dtype != VFA_DTYPE_F32) return {};
+    return fail(kInvalid, "dtype is VFA_DTYPE_F32: call vfa_varlen_forward_f32");
 }
 
 Status validate_query(vfa_backend backend, int32_t device) {

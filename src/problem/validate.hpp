@@ -13,6 +13,9 @@ namespace vfa {
 Status validate_context(const vfa_context_desc &desc, const vfa_hooks *hooks,
                         std::span<const char *const> isa_names, ContextOptions *options);
 
+// The dtype of 16-bit tensors in a call without a description.
+Status validate_half(vfa_dtype dtype);
+
 // Which backend and device are asked about.
 Status validate_query(vfa_backend backend, int32_t device);
 

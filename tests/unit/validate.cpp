@@ -552,6 +552,42 @@ TEST_CASE("validate_tensors: strides beyond memory, and outputs inside a fused b
     check_accepted(validate_tensors(fused, lengths, tensors));
 }
 
+TEST_CASE("validate_tensors: q and o take turns in one buffer") {
+    // [2] of q and o at each place of [tokens 3, heads 4, dim 16].
+    struct {
+        const char *layout;
+        int64_t token, head, o_first;
+        bool apart;
+    } const table[] = {
+        {"[tokens, 2, heads, dim]", 128, 16, 64, true},
+        {"[tokens, heads, 2, dim]", 128, 32, 16, true},
+        {"[heads, 2, tokens, dim]", 16, 96, 48, true},
+        {"[heads, tokens, 2, dim]", 32, 96, 16, true},
+        {"one element too early", 128, 32, 15, false},
+        {"one element too late", 128, 32, 17, false},
+        {"rows in turns, with o in a row of q", 32, 96, 32, false},
+    };
+    for (const auto &row : table) {
+        CAPTURE(row.layout);
+        const Problem problem = good_problem([&](auto &d) {
+            d.q_token_stride = d.o_token_stride = row.token;
+            d.q_head_stride = d.o_head_stride = row.head;
+        });
+        Lengths lengths(std::pmr::get_default_resource());
+        const Ints cu = {0, 3};
+        lengths.reserve(1);
+        lengths.assign({cu, cu, {}, {}});
+        std::vector<uint16_t> both(1000), k(96), v(96);
+        const HostTensors tensors = {
+            ForwardKind::half,         both.data(), 400,     k.data(), 96, v.data(), 96,
+            both.data() + row.o_first, 400,         nullptr, 0};
+        if (row.apart)
+            check_accepted(validate_tensors(problem, lengths, tensors));
+        else
+            CHECK(validate_tensors(problem, lengths, tensors).code == VFA_ERROR_INVALID_ARGUMENT);
+    }
+}
+
 TEST_CASE("validate: small helpers") {
     int x = 0;
     check_accepted(validate_pointer("plan", &x));
@@ -561,9 +597,14 @@ TEST_CASE("validate: small helpers") {
     check_refused(validate_array("q", nullptr, 3), "q is NULL, but q_len is 3");
 }
 
-// ------------------------------------------------------------------------------- nothing left out
+TEST_CASE("validate_half") {
+    check_accepted(validate_half(VFA_DTYPE_BF16));
+    check_accepted(validate_half(VFA_DTYPE_F16));
+    check_refused(validate_half(VFA_DTYPE_F32),
+                  "dtype is VFA_DTYPE_F32: call vfa_varlen_forward_f32");
+    check_refused(validate_half((vfa_dtype)7), "dtype is 7, but its values are 0 to 2");
+}
 
-// Must be the last case of this file: each sentence of validate.cpp was seen above.
 TEST_CASE("validate_query") {
     check_accepted(validate_query(VFA_BACKEND_CPU, 0));
     check_accepted(validate_query(VFA_BACKEND_VARLEN, 3));
@@ -574,6 +615,9 @@ TEST_CASE("validate_query") {
     check_refused(validate_query((vfa_backend)99, 0), "backend is 99, but its values are 0 to 8");
 }
 
+// ------------------------------------------------------------------------------- nothing left out
+
+// Must be the last case of this file: each sentence of validate.cpp was seen above.
 TEST_CASE("validate: every sentence of the source is tested") {
     std::ifstream file(VFA_VALIDATE_CPP);
     REQUIRE_MESSAGE(file, "cannot read " VFA_VALIDATE_CPP);
