@@ -48,10 +48,10 @@ TEST_CASE("closed form: more queries than keys, aligned at the bottom right") {
 
 TEST_CASE("closed form: windows that see all of 33 keys from 129 queries, and one that does not") {
     // The diagonal is at j = i - 96, so query 0 needs a window of 128 to the right to see key 32.
-    for (const char *window : {"-1,2147483647", "-1,128", "-1,-1"})
+    for (const std::string &window : std::vector<std::string>{"-1,2147483647", "-1,128", "-1,-1"})
         for_all([&](const Engine &engine, const std::string &dtype) {
             CAPTURE(window);
-            Problem p = zeros(std::string("seqs=129/33 d=32 window=") + window + " dtype=" + dtype);
+            Problem p = zeros("seqs=129/33 d=32 window=" + window + " dtype=" + dtype);
             fill_v(p, [](int64_t j) { return j; });
             const Result result = run(engine, p);
             for (size_t row = 0; row < 129; row++) {

@@ -45,7 +45,7 @@ Result sequence_of(const Problem &p, const Result &result, size_t b) {
     return one;
 }
 
-const char *const kOptions[] = {
+const std::string kOptions[] = {
     "hq=4 hkv=2 d=40 dv=24 causal=bottom_right",
     "hq=3 hkv=1 d=64",
     "hq=2 hkv=2 d=17 causal=top_left window=50,-1 softcap=20 alibi sink",
@@ -79,7 +79,7 @@ struct Backwards {
 } // namespace
 
 TEST_CASE("bits: the same alone and in any batch, in any order") {
-    for (const char *options : kOptions)
+    for (const std::string &options : kOptions)
         for_dtypes([&](const std::string &dtype) {
             CAPTURE(options);
             Problem targets[] = {alone(options, dtype, "1/3"), alone(options, dtype, "77/101"),
@@ -116,20 +116,20 @@ TEST_CASE("bits: the same alone and in any batch, in any order") {
 }
 
 TEST_CASE("bits: the same in every layout, with hints, and wherever buffers start") {
-    for (const char *options : kOptions)
+    for (const std::string &options : kOptions)
         for_dtypes([&](const std::string &dtype) {
             CAPTURE(options);
             const Problem p = alone(options, dtype, "3,0,120,45/5,2,110,97");
             for_engines([&](const Engine &engine) {
                 const Result want = run(engine, p);
-                for (const char *layout :
-                     {"offset", "hints", "gaps", "tails", "gaps hints offset tails",
-                      "strides=padded", "strides=fused", "strides=heads",
-                      "strides=padded gaps offset lse=padded", "strides=heads lse=heads gaps tails",
-                      "strides=fused gaps offset lse=heads"}) {
+                for (const std::string &layout : std::vector<std::string>{
+                         "offset", "hints", "gaps", "tails", "gaps hints offset tails",
+                         "strides=padded", "strides=fused", "strides=heads",
+                         "strides=padded gaps offset lse=padded",
+                         "strides=heads lse=heads gaps tails",
+                         "strides=fused gaps offset lse=heads"}) {
                     CAPTURE(layout);
-                    const Result got =
-                        run(engine, p, parse_case(std::string("seqs=1 ") + layout).layout);
+                    const Result got = run(engine, p, parse_case("seqs=1 " + layout).layout);
                     CHECK(got.damage == "");
                     CHECK(got.same_bits(want));
                 }
@@ -153,7 +153,7 @@ TEST_CASE("bits: the same with any threads") {
         list.push_back(make_context(engine, 2));
         list.push_back(make_context(engine, 0, &hooks));
     }
-    for (const char *options : kOptions)
+    for (const std::string &options : kOptions)
         for_dtypes([&](const std::string &dtype) {
             CAPTURE(options);
             // Long enough for several units of work a sequence, short enough for runs of them.
@@ -187,7 +187,7 @@ TEST_CASE("bits: one plan, many forwards, from many threads") {
 }
 
 TEST_CASE("bits: an updated plan is a fresh plan") {
-    for (const char *options : kOptions)
+    for (const std::string &options : kOptions)
         for_dtypes([&](const std::string &dtype) {
             CAPTURE(options);
             std::vector<Problem> problems;
@@ -253,7 +253,7 @@ TEST_CASE("bits: vfa_varlen_forward is the backend Auto") {
 
 TEST_CASE("bits: a window that holds everything is no window") {
     struct {
-        const char *without, *with;
+        std::string without, with;
     } const pairs[] = {
         {"", "window=2147483647,2147483647"},
         {"", "window=2147483647,-1"},
@@ -270,7 +270,7 @@ TEST_CASE("bits: a window that holds everything is no window") {
             CAPTURE(pair.with);
             const Problem p = alone(pair.without, dtype, "230/170");
             Problem windowed = p;
-            const Case c = parse_case(std::string("seqs=1 ") + pair.with);
+            const Case c = parse_case("seqs=1 " + pair.with);
             windowed.causal = c.causal;
             windowed.window_left = c.window_left;
             windowed.window_right = c.window_right;
