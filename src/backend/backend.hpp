@@ -38,9 +38,12 @@ class Backend {
 public:
     virtual vfa_backend id() const noexcept = 0;
 
-    // Fills every field of info but struct_size and resolved. Where the backend cannot be used,
-    // reason is a sentence and available is 0.
-    virtual void query(int32_t device, vfa_backend_info &info) const noexcept = 0;
+    // Why the backend cannot be used here, a sentence; null if it can. Cheap: asked for each plan.
+    virtual const char *unavailable(int32_t device) const noexcept = 0;
+
+    // Describes an available backend: every field of info but struct_size, available, resolved and
+    // reason. May look at the machine.
+    virtual void describe(int32_t device, vfa_backend_info &info) const noexcept = 0;
 
     // VFA_OK, or UNSUPPORTED with the reason. Only for a backend that is available.
     virtual Status supports(const Problem &problem) const noexcept = 0;

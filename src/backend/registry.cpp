@@ -1,3 +1,5 @@
+#include <cstdio>
+
 #include "backend/backend.hpp"
 #include "backend/cpu/host.hpp"
 #include "backend/unavailable.hpp"
@@ -47,9 +49,8 @@ const vfa_backend *order_of(vfa_backend id) {
 }
 
 Status usable(const Backend &backend, const Problem &problem, int32_t device) noexcept {
-    vfa_backend_info info;
-    backend.query(device, info);
-    if (!info.available) return fail(VFA_ERROR_BACKEND_UNAVAILABLE, "%s", info.reason);
+    if (const char *reason = backend.unavailable(device))
+        return fail(VFA_ERROR_BACKEND_UNAVAILABLE, "%s", reason);
     return backend.supports(problem);
 }
 
@@ -73,15 +74,25 @@ Status resolve_backend(const Problem &problem, int32_t device, const Backend **b
     return status; // with the last candidate's reason: the one that asks least of the machine
 }
 
-void describe_backend(vfa_backend id, int32_t device, vfa_backend_info &info) noexcept {
-    if (const Backend *named = find_backend(id)) {
-        named->query(device, info);
-        info.resolved = id;
+namespace {
+
+void describe_named(const Backend &backend, int32_t device, vfa_backend_info &info) noexcept {
+    info = {};
+    info.resolved = backend.id();
+    if (const char *reason = backend.unavailable(device)) {
+        std::snprintf(info.reason, sizeof info.reason, "%s", reason);
         return;
     }
+    info.available = 1;
+    backend.describe(device, info);
+}
+
+} // namespace
+
+void describe_backend(vfa_backend id, int32_t device, vfa_backend_info &info) noexcept {
+    if (const Backend *named = find_backend(id)) return describe_named(*named, device, info);
     for (const vfa_backend *next = order_of(id); *next != VFA_BACKEND_AUTO; next++) {
-        find_backend(*next)->query(device, info);
-        info.resolved = *next;
+        describe_named(*find_backend(*next), device, info);
         if (info.available) return;
     }
 }

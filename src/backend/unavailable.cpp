@@ -1,7 +1,5 @@
 #include "backend/unavailable.hpp"
 
-#include <cstdio>
-
 namespace vfa {
 
 namespace {
@@ -12,10 +10,8 @@ public:
 
     vfa_backend id() const noexcept override { return id_; }
 
-    void query(int32_t, vfa_backend_info &info) const noexcept override {
-        info = {};
-        std::snprintf(info.reason, sizeof info.reason, "%s", reason_);
-    }
+    const char *unavailable(int32_t) const noexcept override { return reason_; }
+    void describe(int32_t, vfa_backend_info &) const noexcept override {}
     Status supports(const Problem &) const noexcept override {
         return fail(VFA_ERROR_BACKEND_UNAVAILABLE, "%s", reason_);
     }

@@ -202,9 +202,9 @@ public:
 
     vfa_backend id() const noexcept override { return id_; }
 
-    void query(int32_t, vfa_backend_info &info) const noexcept override {
-        info = {};
-        info.available = 1;
+    const char *unavailable(int32_t) const noexcept override { return nullptr; }
+
+    void describe(int32_t, vfa_backend_info &info) const noexcept override {
         info.threads = allowed_cpus();
         std::snprintf(info.isa, sizeof info.isa, "%s", choose_(UINT32_MAX).name);
 #if defined(__x86_64__)

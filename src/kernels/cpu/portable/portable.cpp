@@ -95,13 +95,6 @@ struct Portable {
         else
             for (int i = 0; i < 4; i++) p[i] = float_to_f16(from[0][i]);
     }
-
-private:
-    VFA_INLINE I pair(const float *p) {
-        int32_t bits;
-        std::memcpy(&bits, p, sizeof bits);
-        return I{bits, bits, bits, bits};
-    }
 };
 
 } // namespace

@@ -30,24 +30,39 @@ uint64_t saved_state() {
     return (uint64_t)high << 32 | low;
 }
 
-} // namespace
-
-bool has_avx2() noexcept {
+bool detect_avx2() {
     constexpr uint64_t sse_and_avx = 0x6;
     const Registers basic = cpuid(1), extended = cpuid(7);
     return (saved_state() & sse_and_avx) == sse_and_avx && bit(basic.ecx, 12) /* FMA */ &&
            bit(basic.ecx, 29) /* F16C */ && bit(extended.ebx, 5) /* AVX2 */;
 }
 
-bool has_avx512() noexcept {
+bool detect_avx512() {
     constexpr uint64_t masks_and_zmm = 0xe0;
     const Registers extended = cpuid(7);
-    return has_avx2() && (saved_state() & masks_and_zmm) == masks_and_zmm &&
-           bit(extended.ebx, 16) /* F */ && bit(extended.ebx, 17) /* DQ */ &&
-           bit(extended.ebx, 30) /* BW */ && bit(extended.ebx, 31) /* VL */;
+    return (saved_state() & masks_and_zmm) == masks_and_zmm && bit(extended.ebx, 16) /* F */ &&
+           bit(extended.ebx, 17) /* DQ */ && bit(extended.ebx, 30) /* BW */ &&
+           bit(extended.ebx, 31) /* VL */;
 }
 
-bool has_avx512bf16() noexcept { return has_avx512() && bit(cpuid(7, 1).eax, 5); }
+} // namespace
+
+// Asked for each plan, and CPUID is slow: a virtual machine traps it. So the answers are kept.
+
+bool has_avx2() noexcept {
+    static const bool has = detect_avx2();
+    return has;
+}
+
+bool has_avx512() noexcept {
+    static const bool has = has_avx2() && detect_avx512();
+    return has;
+}
+
+bool has_avx512bf16() noexcept {
+    static const bool has = has_avx512() && bit(cpuid(7, 1).eax, 5);
+    return has;
+}
 
 void processor_name(char (&name)[64]) noexcept {
     char text[49] = ""; // three leaves of 16 bytes
