@@ -49,23 +49,36 @@ constexpr size_t kMinSamples = 5;
 // machine's clock may change in between.
 constexpr double kPeakSeconds = 0.15;
 
+// A workload in a dtype, with its numbers.
 struct Row {
-    Workload workload;
-    std::string dtype;
+    Row(const Workload &workload, const std::string &dtype_name)
+        : name(workload.name), dtype(dtype_name), problem(with_dtype(workload.problem, dtype_name)),
+          tensors(problem) {}
+
+    static conform::Case with_dtype(conform::Case problem, const std::string &dtype) {
+        problem.dtype = dtype_of(dtype);
+        return problem;
+    }
+
+    const std::string name, dtype;
+    const conform::Case problem;
+    const Tensors tensors;
 };
 
-json measure(const Options &options, const Row &row, uint32_t threads) {
-    const Library library = linked_library();
+vfa_backend backend_of(const Options &options) {
     vfa_backend backend;
     if (vfa_backend_from_name(options.backend.c_str(), &backend) != VFA_OK)
         throw std::runtime_error(vfa_last_error());
-    conform::Case problem = row.workload.problem;
-    problem.dtype = dtype_of(row.dtype);
-    const Tensors tensors(problem);
-    Runner runner(library, problem, tensors, backend, options.isa, threads);
+    return backend;
+}
+
+json measure(const Options &options, const Row &row, uint32_t threads) {
+    const Library library = linked_library();
+    const vfa_backend backend = backend_of(options);
+    Runner runner(library, row.problem, row.tensors, backend, options.isa, threads);
 
     const std::string isa = isa_of(runner.info().kernel);
-    const PeakKind kind = peak_kind(isa, problem.dtype == VFA_DTYPE_BF16);
+    const PeakKind kind = peak_kind(isa, row.problem.dtype == VFA_DTYPE_BF16);
     double peak = measure_peak(kind, runner.threads(), kPeakSeconds);
     runner.run(); // pages, caches, clocks
     std::vector<double> samples;
@@ -74,8 +87,8 @@ json measure(const Options &options, const Row &row, uint32_t threads) {
     peak = std::max(peak, measure_peak(kind, runner.threads(), kPeakSeconds));
 
     const Summary summary = summarize(samples);
-    const double gflops = flops_of(problem) / summary.min / 1e9;
-    return {{"workload", row.workload.name},
+    const double gflops = flops_of(row.problem) / summary.min / 1e9;
+    return {{"workload", row.name},
             {"dtype", row.dtype},
             {"threads", runner.threads()},
             {"backend", vfa_backend_name(runner.info().backend)},
@@ -92,14 +105,9 @@ json measure(const Options &options, const Row &row, uint32_t threads) {
 
 json compare(const Options &options, const Row &row, uint32_t threads, const Library &other) {
     const Library library = linked_library();
-    vfa_backend backend;
-    if (vfa_backend_from_name(options.backend.c_str(), &backend) != VFA_OK)
-        throw std::runtime_error(vfa_last_error());
-    conform::Case problem = row.workload.problem;
-    problem.dtype = dtype_of(row.dtype);
-    const Tensors tensors(problem);
-    Runner mine(library, problem, tensors, backend, options.isa, threads);
-    Runner theirs(other, problem, tensors, backend, options.isa, threads);
+    const vfa_backend backend = backend_of(options);
+    Runner mine(library, row.problem, row.tensors, backend, options.isa, threads);
+    Runner theirs(other, row.problem, row.tensors, backend, options.isa, threads);
     mine.run();
     theirs.run();
 
@@ -115,7 +123,7 @@ json compare(const Options &options, const Row &row, uint32_t threads, const Lib
         ratios.push_back(theirs_s.back() / mine_s.back());
     }
     const Interval interval = median_interval(ratios);
-    return {{"workload", row.workload.name},
+    return {{"workload", row.name},
             {"dtype", row.dtype},
             {"threads", mine.threads()},
             {"backend", vfa_backend_name(mine.info().backend)},
@@ -180,9 +188,9 @@ int run(const Options &options) {
     const Library other =
         options.other_path.empty() ? linked_library() : load_library(options.other_path);
     for (const Workload &workload : workloads)
-        for (const std::string &dtype : options.dtypes)
+        for (const std::string &dtype : options.dtypes) {
+            const Row row(workload, dtype);
             for (const uint32_t threads : options.threads) {
-                const Row row{workload, dtype};
                 if (threads == 0 && info.threads == 1) continue; // all threads are one
                 if (options.other_path.empty()) {
                     rows.push_back(measure(options, row, threads));
@@ -193,6 +201,7 @@ int run(const Options &options) {
                 }
                 std::fflush(stdout);
             }
+        }
 
     if (!options.json_path.empty()) {
         std::ofstream file(options.json_path);
